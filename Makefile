@@ -1,0 +1,100 @@
+# Every target makes what it needs: with Python 3.11 or later, pip and make on the machine nothing else has to be prepared.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PY     := $(BIN)/python
+STAMPS := $(VENV)/.stamps
+
+# Arguments for pytest, e.g.  make test ARGS="-k frame -x"
+ARGS ?=
+# Seconds that `make fuzz` runs.
+FUZZ_SECONDS ?= 60
+# A real conversation: two AMQP 1.0 peers, SASL ANONYMOUS, one message for every kind of body.
+CAPTURE ?= tests/data/captures/p10-proton-anon-small.pcapng
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run generate check lint types fresh format test conformance bench fuzz docs check-compiled api dist clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environment ------------------------------------------------------------------------------------------------------
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "amqpforge needs Python 3.11 or later; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp an extra; a change of pyproject.toml installs again.
+$(STAMPS)/%: pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --editable ".[$*]"
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+DEV := $(STAMPS)/dev
+
+# --- daily work -------------------------------------------------------------------------------------------------------
+
+run: $(DEV) ## Regenerate the protocol package, then decode a captured conversation with it
+	@echo "== amqpforge-generate: XML definitions to Python =="
+	@$(BIN)/amqpforge-generate
+	@echo
+	@echo "== amqpforge decode $(CAPTURE) =="
+	@$(BIN)/amqpforge decode $(CAPTURE)
+
+generate: $(DEV) ## Render generated/ from the definitions in spec/
+	$(BIN)/amqpforge-generate
+
+check: lint types fresh ## Lint, types (mypy strict, basedpyright), dependency rule, generated code is fresh
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(PY) -m pytest -q tests/test_dependency_rule.py
+
+types: $(DEV)
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+
+fresh: $(DEV)
+	$(BIN)/amqpforge-generate --check --target python --target markdown
+
+format: $(DEV) ## Format the handwritten code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(DEV) ## Run the tests
+	@$(PY) -m pytest $(ARGS)
+
+conformance: $(DEV) ## Count the requirements that tests prove, and write docs/conformance.md
+	@$(PY) -m tests.conformance $(ARGS)
+
+docs: $(DEV) ## Render the reference pages, and the conformance page
+	$(BIN)/amqpforge-generate --target markdown
+	$(PY) -m tests.conformance --quiet
+
+api: $(DEV) ## Write the snapshot of the public API anew
+	$(PY) -m tests.public_api
+
+# --- on demand --------------------------------------------------------------------------------------------------------
+
+bench: $(DEV) $(STAMPS)/bench ## Compare speed with two other AMQP stacks
+	$(PY) -m benchmarks $(ARGS)
+
+fuzz: $(DEV) $(STAMPS)/fuzz ## Fuzz the decoder for FUZZ_SECONDS (60)
+	$(PY) -m fuzz -max_total_time=$(FUZZ_SECONDS) $(ARGS)
+
+check-compiled: $(DEV) $(STAMPS)/compiled ## Compile the codecs with mypyc and run the vectors through them
+	$(PY) -m tests.compiled $(ARGS)
+
+dist: $(DEV) ## Build the sdist, and the wheel from it
+	rm -rf dist
+	$(PY) -m build --outdir dist .
+
+clean: ## Remove the environment, caches and everything built
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
