@@ -1,0 +1,3 @@
+"""The subcommands of `amqpforge`, a module each; `amqpforge.cli` has their table."""
+
+from __future__ import annotations

@@ -1,0 +1,227 @@
+"""`amqpforge decode`: the AMQP frames in packet captures and stream dumps, as lines or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from amqpforge.capture.errors import CaptureError
+from amqpforge.capture.reader import FORMATS, CaptureReader
+from amqpforge.capture.source import Read, follow
+
+if TYPE_CHECKING:
+    from amqpforge.capture.record import Record
+    from amqpforge.capture.text import Line
+    from amqpforge.streams import Streams
+
+__all__ = ["DESCRIPTION", "EPILOG", "add_arguments", "run"]
+
+DESCRIPTION = """\
+Show the AMQP frames in packet captures and stream dumps, one line a frame.
+
+Reads pcap and pcapng captures, dumps of the octets of one direction of a
+connection, hexadecimal text of such octets, and the gzip forms of all of
+these; it finds out itself what it is given. TCP streams are put back together,
+in captures that begin or end in the middle of a connection, or miss packets,
+as well.
+
+A line has the time (UTC), the stream and its direction (c2s: from client to
+server), the channel, the performative with its fields as they were sent, and
+the size of the payload. What cannot be decoded is shown as an error, with its
+place; decoding goes on at the next frame. What is odd about a file as a whole
+is said on standard error.
+"""
+
+EPILOG = """\
+JSON: with --json, each frame is an object on a line of its own:
+  time           seconds since 1970 (UTC), or null if unknown
+  stream         number of the connection, from 0, in order of appearance
+  direction      "c2s" or "s2c"; the server is who was sent the SYN, else who has the lower port
+  offset         of the frame, in octets from the start of its direction
+  kind           "header", "amqp", "sasl", "empty" or "error"
+  channel        of an AMQP frame, else null
+  performative   its name, or null
+  fields         the fields that were sent, by name; nulls are left out
+  payload_bytes  octets after the performative
+  reason         why it could not be decoded (errors only)
+Numbers, strings and booleans stand for themselves in fields; other values are objects such as
+{"type": "binary", "value": "00ff"}, composite ones such as {"type": "source", "fields": {...}}.
+`amqpforge encode` reads all of them.
+
+Examples:
+  amqpforge decode trace.pcapng
+  amqpforge decode --stream 2 --performative transfer trace.pcap.gz
+  amqpforge decode --json trace.pcapng | jq 'select(.kind == "error")'
+  tcpdump -i lo -U -w - port 5672 | amqpforge decode -
+  amqpforge decode --direction s2c server-to-client.bin
+  echo 0000000802000000 | amqpforge decode -
+
+Exit code: 0, 1 if an input could not be read, 2 for wrong usage.
+"""
+
+_POLL_SECONDS = 0.2
+
+_Show = Callable[["Record"], None]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="what to decode; - is standard input")
+    parser.add_argument("--json", action="store_true", help="one JSON object a frame (see below)")
+    parser.add_argument("--follow", action="store_true", help="wait for more at the end of a growing FILE")
+    parser.add_argument(
+        "--stream", type=_number, action="append", metavar="N", help="only this connection; may be repeated"
+    )
+    parser.add_argument(
+        "--performative", action="append", metavar="NAME", help="only these frames; may be repeated"
+    )
+    parser.add_argument(
+        "--direction", choices=("c2s", "s2c"), default="c2s", help="of a stream dump (default: c2s)"
+    )
+    parser.add_argument(
+        "--format", choices=FORMATS, default="auto", help="what FILE is, if its beginning does not tell"
+    )
+    parser.set_defaults(usage_error=parser.error)
+
+
+def run(arguments: argparse.Namespace, streams: Streams) -> int:
+    """Decode the inputs, one after the other; the streams of a later one are numbered on."""
+    if arguments.follow and len(arguments.files) > 1:
+        arguments.usage_error("--follow takes one FILE")
+    wanted = _performatives(arguments)
+    show = _shower(arguments.json, streams)
+    number, code = 0, 0
+    for name in arguments.files:
+        try:
+            with ExitStack() as stack:
+                read = _open(name, arguments.follow, streams, stack)
+                number = _decode(read, name, arguments, streams, number, wanted, show)
+        except CaptureError as error:
+            streams.stdout.flush()
+            streams.complain(f"{_shown(name)}: {error}")
+            code = 1
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            streams.stdout.flush()
+            streams.complain(f"{_shown(name)}: {error.strerror or error}")
+            code = 1
+    return code
+
+
+def _decode(
+    read: Read,
+    name: str,
+    arguments: argparse.Namespace,
+    streams: Streams,
+    number: int,
+    wanted: frozenset[str] | None,
+    show: _Show,
+) -> int:
+    """Show the records of one input whose first stream is `number`; returns the number of the next one's."""
+    reader = CaptureReader(
+        read,
+        remark=lambda text: streams.complain(f"{_shown(name)}: {text}"),
+        form=arguments.format,
+        direction=arguments.direction,
+        first_number=number,
+        streams=arguments.stream,
+    )
+    for record in reader.records():
+        if wanted is None or record.performative in wanted:
+            show(record)
+    return reader.next_number
+
+
+def _open(name: str, following: bool, streams: Streams, stack: ExitStack) -> Read:
+    """A reader of a file or of standard input; output is let out before input is waited for."""
+    if name == "-":
+        standard: Any = streams.input()
+        raw: Read = getattr(standard, "read1", standard.read)
+    else:
+        file = stack.enter_context(io.FileIO(name))
+        raw = file.read
+
+    def read(limit: int) -> bytes:
+        streams.stdout.flush()
+        return raw(limit)
+
+    def wait() -> bool:
+        try:
+            streams.wait(_POLL_SECONDS)
+        except KeyboardInterrupt:  # the usual way to end it: what is complete has been shown
+            return False
+        return True
+
+    return follow(read, wait) if following and name != "-" else read
+
+
+def _shower(as_json: bool, streams: Streams) -> _Show:
+    """What shows a record: as JSON, as text, or in colour where a person looks and rich is installed."""
+    if as_json:
+        from amqpforge.capture.objects import as_object
+
+        encode = json.JSONEncoder(allow_nan=False, separators=(", ", ": ")).encode
+        return lambda record: streams.write(encode(as_object(record)))
+    from amqpforge.capture.text import line
+
+    paint = _painter(streams) if streams.is_terminal() else None
+    if paint is not None:
+        return lambda record: paint(record, line(record))
+    return lambda record: streams.write(str(line(record)))
+
+
+def _painter(streams: Streams) -> Callable[[Record, Line], None] | None:
+    try:
+        from rich.console import Console
+        from rich.text import Text
+    except ImportError:
+        return None
+    console = Console(file=streams.stdout, highlight=False, markup=False, emoji=False)
+
+    def paint(record: Record, line: Line) -> None:
+        name = _STYLES.get(record.performative or record.kind, "bold")
+        styles = ("dim", "dim", name, "red" if record.kind == "error" else "", "cyan")
+        pairs = [(part, style) for part, style in zip(line, styles, strict=True) if part]
+        console.print(Text("  ").join(Text(*pair) for pair in pairs), soft_wrap=True)
+
+    return paint
+
+
+_STYLES = {
+    "error": "bold red",
+    "header": "magenta",
+    "empty": "dim",
+    "transfer": "bold green",
+    "disposition": "yellow",
+    "flow": "blue",
+    "detach": "bold magenta",
+    "end": "bold magenta",
+    "close": "bold magenta",
+}
+
+
+def _performatives(arguments: argparse.Namespace) -> frozenset[str] | None:
+    """The names to show, or None for everything. A name that is none is wrong usage."""
+    if not arguments.performative:
+        return None
+    from amqpforge.capture.amqp_1_0 import PERFORMATIVES
+
+    for name in arguments.performative:
+        if name not in PERFORMATIVES:
+            arguments.usage_error(f"no performative {name!r}: there are {', '.join(PERFORMATIVES)}")
+    return frozenset(arguments.performative)
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a stream")
+    return int(text)
+
+
+def _shown(name: str) -> str:
+    return "standard input" if name == "-" else name
