@@ -1,0 +1,1 @@
+"""The tests of amqpforge, one folder for each part of the project."""

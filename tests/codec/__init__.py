@@ -1,0 +1,1 @@
+"""Tests of the generated AMQP 1.0 codec."""

@@ -1,0 +1,618 @@
+"""From the model to the text: golden files, filters that nothing dangerous passes, targets that complain."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqpforge_generator.document import Doc
+from amqpforge_generator.filters import (
+    Naming,
+    Text,
+    by_kind,
+    harmless,
+    make_filters,
+    natural_sort,
+    sentence,
+    spell,
+)
+from amqpforge_generator.model import Name
+from amqpforge_generator.names import SpecText
+from amqpforge_generator.target import Literals, Names, Prose, Target, TargetErrors, load_target
+from amqpforge_spec import dialect_folder
+from tests.generator.forging import GOLDEN, SPEC, TARGET, make_workshop, run, tree
+
+UPDATE = "AMQPFORGE_UPDATE_GOLDEN"
+
+
+# --- golden files -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["plain", "go"])
+def test_golden_files(tmp_path: Path, target: str) -> None:
+    """Each feature's tiny definition renders as it is on file; ``AMQPFORGE_UPDATE_GOLDEN=1`` renews it."""
+    expected = GOLDEN / "expected" / target
+    if os.environ.get(UPDATE):
+        assert run("--spec", SPEC, "--templates", GOLDEN / target, "--out", expected).code == 0
+        for manifest in expected.rglob(".manifest-*.json"):
+            manifest.unlink()
+    assert run("--spec", SPEC, "--templates", GOLDEN / target, "--out", tmp_path).code == 0
+    found, wanted = tree(tmp_path), tree(expected)
+    assert sorted(found) == sorted(wanted)
+    for path, data in wanted.items():
+        assert found[path].decode() == data.decode(), path
+
+
+PYTHON_DEFINITIONS = sorted((GOLDEN / "python").glob("*.xml"))
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the Python target makes of AMQP 1.0 and further definitions: the folder to import from."""
+    root = tmp_path_factory.mktemp("extended")
+    folder = root / "spec" / "extended"
+    shutil.copytree(dialect_folder("amqp_1_0"), folder)
+    for definition in PYTHON_DEFINITIONS:
+        shutil.copy(definition, folder)
+    result = run("--spec", root / "spec", "--out", root)
+    assert (result.code, result.err) == (0, "")
+    return root / "generated"
+
+
+@pytest.mark.parametrize("name", [definition.stem for definition in PYTHON_DEFINITIONS])
+def test_golden_files_of_the_python_target(extended: Path, name: str) -> None:
+    """Further definitions beside those of AMQP 1.0 become the modules on file (renewed as above)."""
+    made = extended / "amqpforge_protocol" / "extended" / f"{name}.py"
+    expected = GOLDEN / "expected" / "python" / f"{name}.py"
+    if os.environ.get(UPDATE):
+        expected.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(made, expected)
+    assert made.read_text(encoding="utf-8") == expected.read_text(encoding="utf-8")
+
+
+def test_what_the_python_target_makes_of_further_definitions_works(extended: Path) -> None:
+    script = """
+from amqpforge_protocol import extended as e
+sample = e.Sample(from_="x", side=e.Role.SENDER, wait=e.Milliseconds(5), tags=["a"], anything=[1])
+sample.state = e.Accepted()
+assert e.decode_value(sample.encode())[0] == sample
+assert e.decode_value(e.Sample(from_="x").encode())[0] == e.Sample(from_="x", count=7, side=e.Role.RECEIVER)
+assert e.Bare().encode() == bytes.fromhex("008000000fff0000000245")
+assert e.Level.HIGH.value == 9
+assert [choice.value for choice in e.Hostile] == ['"; import os #', chr(92), "{{ 7 * 7 }}"]
+assert "turned" in e.Hostile.__doc__ and chr(0x202E) not in e.Hostile.__doc__
+assert e.LIMIT == 42
+"""
+    environment = {**os.environ, "PYTHONPATH": str(extended), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env=environment,
+        cwd=extended,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+LINK = re.compile(r"(?<!\\)\]\(([^)]*)\)")
+
+
+@pytest.mark.parametrize("spec", [SPEC, dialect_folder("amqp_1_0").parent], ids=["golden", "shipped"])
+def test_the_reference_has_a_page_for_everything_and_no_broken_link(tmp_path: Path, spec: Path) -> None:
+    assert run("--spec", spec, "--target", "markdown", "--out", tmp_path).code == 0
+    pages = {file: file.read_text(encoding="utf-8") for file in tmp_path.rglob("*.md")}
+    reached = {tmp_path / "docs" / "reference" / "index.md"}
+    for page, text in pages.items():
+        links = {page.parent.joinpath(link).resolve() for link in LINK.findall(text)}
+        assert links <= pages.keys(), page
+        reached |= links
+    assert reached == pages.keys()
+
+
+def test_the_diagram_of_a_machine_has_an_arrow_for_every_move(tmp_path: Path) -> None:
+    assert run("--spec", SPEC, "--dialect", "machine", "--target", "markdown", "--out", tmp_path).code == 0
+    page = tmp_path / "docs" / "reference" / "machine" / "states" / "machine-door.md"
+    diagram = page.read_text(encoding="utf-8").split("```")[1].splitlines()
+    assert diagram == [
+        "mermaid",
+        "stateDiagram-v2",
+        "    [*] --> CLOSED",
+        "    CLOSED --> OPEN: push",
+        "    OPEN --> CLOSED: pull, wind",
+    ]
+
+
+def test_every_feature_has_a_definition_and_a_golden_file() -> None:
+    features = {folder.name for folder in SPEC.iterdir()}
+    assert features == {"primitives", "composite", "choices", "maps", "machine", "bits", "flags", "hostile"}
+    assert {path.split("/")[0] for path in tree(GOLDEN / "expected" / "plain")} == features
+
+
+def test_a_target_for_another_language_has_no_python() -> None:
+    suffixes = {file.suffix for file in (GOLDEN / "go").rglob("*") if file.is_file()}
+    assert suffixes == {".toml", ".j2", ".go"}
+
+
+# --- identifiers --------------------------------------------------------------------------------------------
+
+
+def named(text: str) -> Name:
+    return Name(text, tuple(text.lower().split("-")))
+
+
+NAMING = Naming(
+    Target(
+        name="t",
+        folder=Path(),
+        output=".",
+        names=Names(
+            reserved=frozenset({"class", "None", "DEFAULT"}),
+            reserved_classes=frozenset({"ConnectionError"}),
+            class_prefix_when_reserved="Amqp",
+        ),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "class_", "constant"),
+    [
+        ("link-credit", "link_credit", "LinkCredit", "LINK_CREDIT"),
+        ("class", "class_", "Class", "CLASS"),
+        ("none", "none", "None_", "NONE"),
+        ("default", "default", "Default", "DEFAULT_"),
+        ("connection-error", "connection_error", "AmqpConnectionError", "CONNECTION_ERROR"),
+    ],
+)
+def test_names_are_spelled_and_kept_off_reserved_words(
+    name: str, value: str, class_: str, constant: str
+) -> None:
+    assert NAMING.value_name(named(name)) == value
+    assert NAMING.class_name(named(name)) == class_
+    assert NAMING.constant_name(named(name)) == constant
+
+
+@pytest.mark.parametrize(
+    ("style", "spelled"),
+    [
+        ("snake", "max_frame_size"),
+        ("upper", "MAX_FRAME_SIZE"),
+        ("kebab", "max-frame-size"),
+        ("lower", "maxframesize"),
+        ("pascal", "MaxFrameSize"),
+        ("camel", "maxFrameSize"),
+    ],
+)
+def test_styles(style: str, spelled: str) -> None:
+    assert spell(("max", "frame", "size"), style) == spelled
+
+
+@pytest.mark.parametrize("text", ["a;b", "import os #", '"', "", "ä", "a\nb", "-", "a/b", "{{x}}"])
+def test_what_is_no_name_never_becomes_an_identifier(text: str) -> None:
+    for filter_ in (NAMING.value_name, NAMING.class_name, NAMING.constant_name, NAMING.file_name):
+        with pytest.raises(ValueError, match=r"holds no words|is not a legal name"):
+            filter_(text)
+        with pytest.raises(ValueError, match=r"is not a legal name"):
+            filter_(Name(text, (text,)))
+
+
+# --- literals and comments ----------------------------------------------------------------------------------
+
+PYTHON = Target(
+    name="t",
+    folder=Path(),
+    output=".",
+    line_length=60,
+    reference="Section {reference}.",
+    literals=Literals(
+        true="True",
+        false="False",
+        none="None",
+        nan='float("nan")',
+        infinity='float("inf")',
+        minus_infinity='float("-inf")',
+        wide_escape="\\U{0:08x}",
+        octets_open='b"',
+        octet="\\x{0:02x}",
+        octet_separator="",
+        octets_close='"',
+    ),
+    docstring=Prose(
+        first='"""',
+        prefix="",
+        close='"""',
+        blank="",
+        escapes=(("\\", "\\\\"), ('"""', '\\"\\"\\"')),
+        end_escapes=(('"', '\\"'),),
+    ),
+)
+FILTERS = make_filters(PYTHON)
+TEXT = Text(PYTHON)
+
+
+@given(st.text())
+def test_a_quoted_text_is_an_ascii_literal_of_that_text(text: str) -> None:
+    literal = FILTERS["quote"](SpecText(text))
+    assert literal.isascii()
+    assert "\n" not in literal
+    assert ast.literal_eval(literal) == text
+
+
+@given(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text())
+def test_a_literal_reads_as_its_value(value: object) -> None:
+    found = eval(FILTERS["literal"](value), {"float": float, "__builtins__": {}})
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_literal_of_anything_else_is_refused() -> None:
+    with pytest.raises(TypeError):
+        FILTERS["literal"](object())
+
+
+def test_surrogate_pairs_stand_for_wide_characters_where_the_language_has_no_other_escape() -> None:
+    plain = make_filters(Target(name="t", folder=Path(), output="."))
+    assert plain["quote"]("\U0001f600") == '"\\ud83d\\ude00"'
+
+
+def test_characters_that_the_language_reads_inside_strings_are_escaped() -> None:
+    dollar = make_filters(Target(name="t", folder=Path(), output=".", literals=Literals(escape_also="$")))
+    assert dollar["quote"]("${x}") == '"\\u0024{x}"'
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_octets_read_as_the_number_they_came_from(number: int) -> None:
+    literal = FILTERS["octets"](FILTERS["big_endian"](number, 8))
+    assert ast.literal_eval(literal) == number.to_bytes(8, "big")
+    assert int(FILTERS["hex"](number, 16), 16) == number
+
+
+@given(st.text(), st.integers(0, 12))
+def test_a_comment_has_no_line_without_its_mark(text: str, indent: int) -> None:
+    lines = TEXT.comment(SpecText(text), indent).splitlines()
+    assert all(line.lstrip(" ").startswith("#") for line in lines)
+
+
+@given(st.lists(st.text(alphabet=st.sampled_from("\"\\a \n\x00\x85\u2028\u202e{}#'") | st.characters())))
+def test_a_docstring_holds_whatever_it_is_given_and_nothing_escapes(paragraphs: list[str]) -> None:
+    block = TEXT.docstring([SpecText(paragraph) for paragraph in paragraphs], 4)
+    module = ast.parse(f"def f():\n    {block}\n    return 1\n")
+    (function,) = module.body
+    assert isinstance(function, ast.FunctionDef)
+    kept = [shown for paragraph in paragraphs if (shown := harmless(paragraph))]
+    assert len(function.body) == (2 if kept else 1)
+    read = (ast.get_docstring(function) or "").split()
+    assert read == " ".join(kept).split()
+
+
+@given(st.text())
+def test_harmless_text_has_nothing_that_hides_or_turns(text: str) -> None:
+    shown = harmless(text)
+    assert {unicodedata.category(character) for character in shown}.isdisjoint(
+        {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+    )
+    assert "\n" not in shown
+
+
+def test_a_doc_becomes_label_paragraphs_and_reference() -> None:
+    doc = Doc(label="how it is", paragraphs=("One.", "word " * 15), reference="2.7.1")
+    assert TEXT.docstring(doc, 4).splitlines() == [
+        '"""How it is.',
+        "",
+        "    One.",
+        "",
+        "    word word word word word word word word word word word",
+        "    word word word word",
+        "",
+        "    Section 2.7.1.",
+        '    """',
+    ]
+    assert TEXT.comment(Doc(label="short")) == "# Short."
+    assert TEXT.comment(Doc()) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("a word", "A word."), ("Why?", "Why?"), ("", ""), ("x", "X."), (" y. ", "Y."), ("so:", "So:")],
+)
+def test_sentences(text: str, found: str) -> None:
+    assert sentence(text) == found
+
+
+def test_a_sentence_of_the_definition_is_still_text_of_the_definition() -> None:
+    assert isinstance(sentence(SpecText("label")), SpecText)
+
+
+def test_natural_order_takes_numbers_as_numbers() -> None:
+    assert natural_sort(["decimal128", "decimal32", "char", "decimal64"]) == [
+        "char",
+        "decimal32",
+        "decimal64",
+        "decimal128",
+    ]
+    names = [named("b2"), named("b10"), named("b1")]
+    assert [str(name) for name in natural_sort(names, "xml")] == ["b1", "b2", "b10"]
+
+
+def test_names_in_order_of_kind_whatever_order_they_come_in() -> None:
+    names = ["decode", "Zebra", "MAX", "abc", "Apple", "apple", "MAX", "AMQP", "Abc"]
+    assert by_kind(names) == ["AMQP", "MAX", "Abc", "Apple", "Zebra", "abc", "apple", "decode"]
+    assert by_kind(reversed(["b", "B1", "b1", "B", "Bb", "BB", "bB"]), True) == [
+        "B",
+        "B1",
+        "BB",
+        "Bb",
+        "b",
+        "b1",
+        "bB",
+    ]
+
+
+def test_mentioned_names_are_whole_words_outside_documentation() -> None:
+    text = 'def f(a: Alpha) -> Beta2:\n    """Says Gamma."""\n    return DELTA.epsilon\n'
+    assert TEXT.mentioned(["epsilon", "Gamma", "Beta", "DELTA", "Alpha", "eps"], text) == [
+        "DELTA",
+        "Alpha",
+        "epsilon",
+    ]
+
+
+# --- templates ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        ("{{ nothing }}", "'nothing' is undefined"),
+        ("{{ type.nothing }}", "has no attribute 'nothing'"),
+        ("{{ type.doc.label }}", "needs a filter"),
+        ("{{ type.doc.label | upper }}", "needs a filter"),
+        ('{{ "x" ~ type.doc.label }}', "literal or comment filter"),
+        ("{{ [type.doc.label] | join }}", "literal or comment filter"),
+        ('{{ "%s" % type.doc.label }}', "literal or comment filter"),
+        ('{{ "{}".format(type.doc.label) }}', "literal or comment filter"),
+        ("{{ type.doc.label + 'x' }}", "needs a filter"),
+        ("{{ type.doc.label[1:] }}", "needs a filter"),
+        ("{{ type.name }}", "Name cannot be printed as it is"),
+        ("{{ type.is_open }}", "bool cannot be printed as it is"),
+        ("{{ type.provides }}", "tuple cannot be printed as it is"),
+        ("{{ none }}", "NoneType cannot be printed as it is"),
+        ("{{ archetype('frame') | class_name }}", "there is no archetype 'frame'"),
+        ("{{ type_named('ulong') | class_name }}", "there is no type 'ulong'"),
+        ("{{ module_named('x') | class_name }}", "there is no module 'x'"),
+        ("{{ fail('this type is too odd') }}", "this type is too odd"),
+        ("{{ 1 // 0 }}", "integer division or modulo by zero"),
+        ("{% for %}", "Expected"),
+        ("{{ type | random }}", "No filter named 'random'"),
+        ("{% include 'other.j2' %}", "other.j2"),
+        ("{% include '../secret' %}", "../secret"),
+        ("{{ type.__class__.__mro__ }}", "unsafe"),
+        ("{{ type.doc.__init__.__globals__ }}", "unsafe"),
+    ],
+)
+def test_a_template_that_does_what_it_must_not_is_named_with_its_line(
+    tmp_path: Path, template: str, complaint: str
+) -> None:
+    shop = make_workshop(tmp_path, type_txt=f"first line\n{template}\n")
+    result = shop.run()
+    assert (result.code, result.out) == (1, "")
+    assert all(line.startswith(f"{shop.target / 'type.txt.j2'}:2: ") for line in result.err.splitlines())
+    assert complaint in result.err
+    assert not shop.out.exists()
+
+
+def test_all_templates_that_fail_are_reported_in_one_run(tmp_path: Path) -> None:
+    entries = '\n[[render]]\ntemplate = "other.txt.j2"\neach = "once"\npath = "once.txt"\n'
+    shop = make_workshop(tmp_path, TARGET + entries, type_txt="{{ a }}", other_txt="{{ b }}")
+    lines = shop.run().err.splitlines()
+    assert len(lines) == 3
+    assert {line.rpartition("[")[2] for line in lines} == {
+        "small/uint.txt]",
+        "small/handle.txt]",
+        "once.txt]",
+    }
+
+
+def test_what_is_rendered_once_cannot_see_a_definition(tmp_path: Path) -> None:
+    toml = TARGET.replace('each = "type"', 'each = "once"').replace("{dialect}/{type}", "all")
+    shop = make_workshop(tmp_path, toml, type_txt="{{ dialect.name | quote }}")
+    assert "'dialect' is undefined" in shop.run().err
+    (shop.target / "type.txt.j2").write_text("{{ dialects | join }}", encoding="utf-8")
+    assert shop.run().code == 0
+
+
+def test_free_data_of_the_target_is_seen_and_cannot_be_changed(tmp_path: Path) -> None:
+    values = '\n[values]\nkinds = { uint = "u32" }\nwords = ["a", "b"]\n'
+    shop = make_workshop(
+        tmp_path, TARGET + values, type_txt="{{ values.kinds.uint }} {{ values.words | join('+') }}"
+    )
+    assert shop.run().code == 0
+    assert (shop.out / "small" / "uint.txt").read_text(encoding="utf-8").endswith("\nu32 a+b\n")
+    (shop.target / "type.txt.j2").write_text("{% do values.kinds.update({}) %}", encoding="utf-8")
+    assert shop.run().code == 1
+
+
+def test_output_has_one_kind_of_line_ending_and_one_at_the_end(tmp_path: Path) -> None:
+    shop = make_workshop(tmp_path, type_txt="\r\n\r\na\r\nb\r\n\r\n")
+    assert shop.run().code == 0
+    assert (shop.out / "small" / "uint.txt").read_bytes().endswith(b"\n\na\nb\n")
+
+
+def test_python_that_the_formatter_cannot_read_is_named_with_its_template(tmp_path: Path) -> None:
+    toml = TARGET + '\n[format]\ntool = "black"\nsuffixes = [".txt"]\n'
+    shop = make_workshop(tmp_path, toml, type_txt="def broken(:\n")
+    result = shop.run()
+    assert result.code == 1
+    assert len(result.err.splitlines()) == 2
+    assert result.err.startswith(f"{shop.target / 'type.txt.j2'}: its output small/")
+    assert "is not legal Python" in result.err
+
+
+# --- selection and paths ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("when", "expected"),
+    [
+        ('grammar = "class-method"', {"bits"}),
+        ('grammar = ["class-method", "control-command"]', {"bits", "flags"}),
+        ('dialects = ["maps"]', {"maps"}),
+        ('has = "machines"', {"machine"}),
+        ('has = ["classes", "primitives"]', {"bits", "flags"}),
+        ('has = "parts"', {"maps"}),
+        ('provides = "outcome"', {"composite"}),
+        ('provides = ["frame", "section"]', set()),
+        ('has = "described"', {"composite", "choices", "maps"}),
+        ('lacks = ["machines", "described"]', {"primitives", "bits", "flags", "hostile"}),
+        ('has = "composites", grammar = "amqp-1.0"', {"composite", "choices", "maps"}),
+    ],
+)
+def test_conditions_select_dialects(tmp_path: Path, when: str, expected: set[str]) -> None:
+    toml = (
+        TARGET.replace('"type"', '"dialect"').replace("{dialect}/{type}", "{dialect}")
+        + f"when = {{ {when} }}\n"
+    )
+    shop = make_workshop(tmp_path, toml, type_txt="x")
+    assert shop.run("--spec", SPEC).code == 0
+    assert {path.removesuffix(".txt") for path in tree(shop.out)} == expected
+
+
+def test_conditions_select_modules_and_types(tmp_path: Path) -> None:
+    toml = (
+        TARGET
+        + 'when = { modules = ["terms", "types"], except_modules = "types", has = ["described", "fields"] }\n'
+    )
+    shop = make_workshop(tmp_path, toml)
+    assert shop.run("--spec", SPEC).code == 0
+    assert sorted(tree(shop.out)) == ["composite/class.txt"]
+
+
+@pytest.mark.parametrize(
+    ("each", "path", "expected"),
+    [
+        ("section", "{dialect}/{module}/{section}", ["small/small/types"]),
+        ("module", "m-{module:constant_name}", ["m-SMALL"]),
+        ("type", "{type:class_name}", ["Handle", "Uint"]),
+        ("dialect", "{dialect:quote}", ['"small"']),
+    ],
+)
+def test_paths_are_made_of_names_and_filters(
+    tmp_path: Path, each: str, path: str, expected: list[str]
+) -> None:
+    toml = TARGET.replace('each = "type"', f'each = "{each}"').replace("{dialect}/{type}.txt", path)
+    shop = make_workshop(tmp_path, toml, type_txt="x")
+    if '"' in expected[0]:
+        assert shop.run().code == 1
+    else:
+        assert shop.run().code == 0
+        assert sorted(tree(shop.out)) == expected
+
+
+def test_two_outputs_of_one_path_are_an_error(tmp_path: Path) -> None:
+    shop = make_workshop(tmp_path, TARGET.replace("{type}", "all"), type_txt="x")
+    result = shop.run()
+    assert result.code == 1
+    assert "both make small/all.txt" in result.err
+
+
+def test_paths_that_differ_only_in_case_are_an_error(tmp_path: Path) -> None:
+    again = (
+        '\n[[render]]\ntemplate = "type.txt.j2"\neach = "type"\npath = "{dialect}/{type:class_name}.txt"\n'
+    )
+    shop = make_workshop(tmp_path, TARGET + again)
+    result = shop.run()
+    assert result.code == 1
+    assert "both make small/Handle.txt" in result.err
+
+
+def test_an_unknown_part_of_a_path_is_an_error(tmp_path: Path) -> None:
+    shop = make_workshop(tmp_path, TARGET.replace("{type}", "{machine}"))
+    assert "no {machine} here; there are: dialect, module, section, type" in shop.run().err
+
+
+# --- target.toml --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("toml", "complaint"),
+    [
+        ('output = "x"', "name is missing"),
+        ('name = "a b"\noutput = "x"', "'a b' is not a plain word"),
+        ('name = "t"', "output is missing"),
+        ('name = "t"\noutput = "../x"', "'../x' is not a relative path without '..'"),
+        ('name = "t"\noutput = "/x"', "'/x' is not a relative path"),
+        ('name = "t"\noutput = "x"\nline_length = 3', "line_length must be a whole number from 40 to 1000"),
+        ('name = "t"\noutput = "x"\ncolour = "red"', "colour is not a known key"),
+        ('name = "t"\noutput = 5', "output must be a string"),
+        ('name = "t"\noutput = "x"\nrender = 1', "render must be an array of tables"),
+        (
+            'name = "t"\noutput = "x"\n[[render]]\ntemplate = "no.j2"\neach = "type"\npath = "p"',
+            "there is no no.j2",
+        ),
+        (
+            'name = "t"\noutput = "x"\n[[render]]\ntemplate = "t.j2"\neach = "field"\npath = "p"',
+            "'field' is not one of once, ",
+        ),
+        (
+            'name = "t"\noutput = "x"\n[[render]]\ntemplate = "t.j2"\neach = "type"',
+            "[[render]] number 1: path is missing",
+        ),
+        ('name = "t"\noutput = "x"\n[[copy]]\nsource = "no"\npath = "p"', "there is no no in"),
+        ('name = "t"\noutput = "x"\n[format]\ntool = "gofmt"', "'gofmt' is not one of none, black"),
+        ('name = "t"\noutput = "x"\n[names]\nvalue = "studly"', "'studly' is not one of snake"),
+        ('name = "t"\noutput = "x"\n[names]\nreserved = 1', "reserved must be a string or a list of strings"),
+        (
+            'name = "t"\noutput = "x"\n[names]\nreserved_classes = ["A"]',
+            "reserved_classes needs class_prefix_when_reserved",
+        ),
+        ('name = "t"\noutput = "x"\n[literals]\noctet = "{1}"', "is not a pattern for one number"),
+        (
+            'name = "t"\noutput = "x"\n[text.comment]\nescapes = ["a"]',
+            "escapes must be a list of pairs of strings",
+        ),
+        (
+            'name = "t"\noutput = "x"\n[[render]]\ntemplate = "t.j2"\neach = "type"\nwhen = { has = "x" }',
+            "has: 'x' is not one of types, primitives",
+        ),
+        ('name = "t"\noutput = "x"\n[values', "target.toml: "),
+    ],
+)
+def test_a_mistake_in_a_target_is_named(tmp_path: Path, toml: str, complaint: str) -> None:
+    (tmp_path / "t.j2").write_text("", encoding="utf-8")
+    (tmp_path / "target.toml").write_text(toml, encoding="utf-8")
+    with pytest.raises(TargetErrors) as caught:
+        load_target(tmp_path)
+    assert all(problem.startswith(str(tmp_path / "target.toml")) for problem in caught.value.problems)
+    assert any(complaint in problem for problem in caught.value.problems)
+
+
+def test_all_mistakes_in_a_target_are_reported_in_one_run(tmp_path: Path) -> None:
+    (tmp_path / "target.toml").write_text("x = 1\ny = 2\nline_length = true\n", encoding="utf-8")
+    with pytest.raises(TargetErrors) as caught:
+        load_target(tmp_path)
+    assert len(caught.value.problems) == 5
+
+
+def test_a_folder_without_a_target_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TargetErrors, match=r"a target is a folder with a target\.toml"):
+        load_target(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["python", "markdown"])
+def test_the_shipped_targets_are_in_order(name: str) -> None:
+    from amqpforge_templates import target_folder, target_names
+
+    assert name in target_names()
+    assert load_target(target_folder(name)).name == name
