@@ -921,12 +921,13 @@ def read_symbols(data: bytes, pos: int, budget: Budget) -> tuple[list[Any], int]
     if data[pos] == 0xE0 and data[pos + 3] == 0xA3:
         stop, count, at = pos + 2 + data[pos + 1], data[pos + 2], pos + 4
         symbols: list[Any] = []
-        if stop <= len(data) and count <= stop - at:
+        if stop <= len(data) and count <= stop - at and count <= budget[0]:
             for _ in range(count):
                 begin = at + 1
                 at = begin + data[at]
                 symbols.append(SYMBOLS.get(data[begin:at]) or to_symbol(data[begin:at]))
             if at == stop:
+                budget[0] -= count
                 return symbols, stop
     return read_multiple(data, pos, budget, read_symbol, "symbol")
 

@@ -1,0 +1,118 @@
+"""What takes a process of its own to measure: importing the package, generating it, decoding a large capture."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory, TemporaryFile
+from time import perf_counter
+
+IMPORT = (
+    "import time; begin = time.perf_counter(); import amqpforge_protocol.amqp_1_0; "
+    "print(time.perf_counter() - begin)"
+)
+BULK = Path("traffic", "bulk", "p10-bulk-100k-256.pcapng")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A named number, with the budget it has to keep if there is one."""
+
+    name: str
+    value: float
+    unit: str
+    budget: float | None = None
+
+    def line(self) -> str:
+        """The figure for people."""
+        verdict = ""
+        if self.budget is not None:
+            verdict = (
+                f"   at most {self.budget:g} {self.unit}: {'met' if self.value <= self.budget else 'NOT MET'}"
+            )
+        return f"{self.name:<58}{self.value:>10.2f} {self.unit}{verdict}"
+
+
+class ProcessFailedError(Exception):
+    """A measured process ended with an error."""
+
+
+class Python:
+    """Fresh interpreters that share a private cache of byte code, so that all but the first run find theirs."""
+
+    def __init__(self, cache: str) -> None:
+        self._environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def run(self, *arguments: str, stdout: int = subprocess.DEVNULL) -> tuple[float, bytes]:
+        """Seconds from start to end, and what was written to standard output if that is a pipe.
+
+        Raises:
+            ProcessFailedError: the exit status is not 0.
+        """
+        command = [sys.executable, *arguments]
+        begin = perf_counter()
+        run = subprocess.run(
+            command, stdout=stdout, stderr=subprocess.PIPE, env=self._environment, check=False
+        )
+        spent = perf_counter() - begin
+        if run.returncode:
+            said = run.stderr.decode(errors="replace")[-2000:]
+            raise ProcessFailedError(f"python {' '.join(arguments)}: {said}")
+        return spent, run.stdout or b""
+
+    def start_up(self) -> float:
+        """Seconds that an interpreter takes to do nothing."""
+        return median([self.run("-c", "pass")[0] for _ in range(7)])
+
+
+def figures() -> Iterator[Figure]:
+    """All figures, one by one as they are measured.
+
+    Raises:
+        ProcessFailedError: a process ended with an error.
+    """
+    with TemporaryDirectory() as cache:
+        python = Python(cache)
+        yield from _import_time(python)
+        yield from _generate(python)
+        yield from _decode_capture(python)
+
+
+def _import_time(python: Python) -> Iterator[Figure]:
+    """Milliseconds to import the package, measured inside fresh processes."""
+    python.run("-c", IMPORT)
+    spent = [float(python.run("-c", IMPORT, stdout=subprocess.PIPE)[1]) for _ in range(15)]
+    yield Figure("import amqpforge_protocol.amqp_1_0", median(spent) * 1000, "ms", 60)
+
+
+def _generate(python: Python) -> Iterator[Figure]:
+    """Seconds of ``amqpforge-generate``, less those of an interpreter's start: into an empty folder, and nothing to do."""
+    start = python.start_up()
+    with TemporaryDirectory() as folder:
+        python.run("-m", "amqpforge_generator", "--out", str(Path(folder, "warm-up")))
+        command = ("-m", "amqpforge_generator", "--out", str(Path(folder, "measured")))
+        yield Figure("amqpforge-generate, from nothing", python.run(*command)[0] - start, "s", 5)
+        again = median([python.run(*command)[0] for _ in range(7)])
+        yield Figure("amqpforge-generate, nothing changed", again - start, "s", 0.3)
+
+
+def _decode_capture(python: Python) -> Iterator[Figure]:
+    """Throughput of ``amqpforge decode`` on the bulk capture, where AMQPFORGE_MATERIAL has it."""
+    material = os.environ.get("AMQPFORGE_MATERIAL")
+    capture = Path(material, BULK) if material else None
+    if capture is None or not capture.is_file():
+        return
+    for flags in ((), ("--json",)):
+        with TemporaryFile() as out:
+            spent, _ = python.run("-m", "amqpforge", "decode", *flags, str(capture), stdout=out.fileno())
+            out.seek(0)
+            frames = sum(chunk.count(b"\n") for chunk in iter(lambda: out.read(1 << 20), b""))
+        name = " ".join(("amqpforge decode", *flags))
+        yield Figure(f"{name}, 34 MB capture", spent, "s")
+        yield Figure(f"{name}, 34 MB capture", frames / spent, "frames/s")
