@@ -41,7 +41,7 @@ DEV := $(STAMPS)/dev
 
 run: $(DEV) ## Regenerate the protocol package, then decode a captured conversation with it
 	@echo "== amqpforge-generate: XML definitions to Python =="
-	@$(BIN)/amqpforge-generate
+	@$(BIN)/amqpforge-generate --force
 	@echo
 	@echo "== amqpforge decode $(CAPTURE) =="
 	@$(BIN)/amqpforge decode $(CAPTURE)

@@ -1,6 +1,7 @@
 """Command line of the benchmark.
 
-Numbers are information: the exit status is 0 whether targets are met or not, and 1 if a stack returned a wrong result.
+Numbers are information: the exit status is 0 whether targets are met or not. It is 1 if a stack returned a
+wrong result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ours, processes, proton, pyamqp, report
+from benchmarks import ours, processes, proton, proton_fields, pyamqp, report
 from benchmarks.cases import CASES, Case
 from benchmarks.stack import Stack, WrongResultError, check
 from benchmarks.timing import QUICK, Effort, compare
@@ -42,18 +43,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def _stacks(say: Callable[[str], None]) -> list[Stack]:
     stacks = [ours.load()]
-    for load in (pyamqp.load, proton.load, proton.load_direct):
+    for load in (pyamqp.load, proton.load, pyamqp.load_text, proton_fields.load):
         try:
             stacks.append(load())
-        except ImportError as error:
-            say(f"left out: {load.__module__.rpartition('.')[2]} ({error})")
+        except (ImportError, AttributeError) as error:  # not installed; or its inner modules look different
+            say(f"left out: {load.__module__.rpartition('.')[2]}.{load.__name__} ({error})")
     return stacks
 
 
 def _measure(case: Case, stacks: list[Stack], effort: Effort) -> list[report.Row]:
     rows = []
     for direction in DIRECTIONS:
-        able = [stack for stack in stacks if case.name in stack.operations]
+        able = [stack for stack in stacks if direction in stack.operations.get(case.name, {})]
         for stack in able:
             check(case, direction, stack)
         timings = compare({stack.key: stack.operations[case.name][direction] for stack in able}, effort)
@@ -81,13 +82,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     say: Callable[[str], None] = _quiet if options.json == "-" else print
     stacks = _stacks(say)
-    chosen = [case for case in CASES if not options.case or case.name in options.case]
-    say(f"Python {platform.python_version()}; {'; '.join(stack.label for stack in stacks[1:]) or 'no peers'}")
+    peers = [f"{stack.key}: {stack.label}" for stack in stacks[1:] if stack.is_target]
+    say(f"Python {platform.python_version()}; {'; '.join(peers) or 'no peer is installed'}")
     say("Times of one call; ratio: how many times as long the other stack takes.\n")
+    effort = QUICK if options.quick else Effort()
+    chosen = [case for case in CASES if not options.case or case.name in options.case]
     try:
-        rows = [
-            row for case in chosen for row in _measure(case, stacks, QUICK if options.quick else Effort())
-        ]
+        rows = [row for case in chosen for row in _measure(case, stacks, effort)]
     except WrongResultError as error:
         print(f"wrong result: {error}", file=sys.stderr)
         return 1
@@ -97,20 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
     say("")
     figures = [] if options.quick or options.no_processes else _process_figures(say)
     if options.json:
-        _write_json(
-            options.json,
-            {**report.as_json(rows, stacks), "processes": [_plain(figure) for figure in figures]},
-        )
+        _write_json(options.json, report.as_json(rows, stacks, figures))
     return 0
-
-
-def _plain(figure: processes.Figure) -> dict[str, Any]:
-    return {
-        "name": figure.name,
-        "value": round(figure.value, 4),
-        "unit": figure.unit,
-        "budget": figure.budget,
-    }
 
 
 def _write_json(target: str, content: dict[str, Any]) -> None:

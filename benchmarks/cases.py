@@ -1,7 +1,8 @@
 """What is measured: five things to decode and encode, as octets and as plain values.
 
-The octets are written out by hand in the shortest form, so that no stack under test has made them. The values are plain
-Python, each field that the octets carry by its name in the specification; a stack's result counts only if it holds them all.
+The octets are put together by hand, in the shortest form, so that no stack under test has made them. The
+values are plain Python, each field that the octets carry by its name in the specification; a stack's result
+counts only if it holds them all.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _symbol(text: str) -> bytes:
 
 
 def _compound(code: int, count: int, body: bytes) -> bytes:
-    """A list or map in its one-octet-size form, or in its four-octet form (code + 0x10) if it is too long for that."""
+    """A list or map in its one-octet-size form, or in its four-octet form (code + 0x10) if it needs that."""
     if len(body) < 255:
         return bytes((code, len(body) + 1, count)) + body
     return bytes((code + 0x10,)) + (len(body) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + body

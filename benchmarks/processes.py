@@ -1,4 +1,4 @@
-"""What takes a process of its own to measure: importing the package, generating it, decoding a large capture."""
+"""What takes processes of its own to measure: importing the package, generating it, decoding a capture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Figure:
         verdict = ""
         if self.budget is not None:
             verdict = (
-                f"   at most {self.budget:g} {self.unit}: {'met' if self.value <= self.budget else 'NOT MET'}"
+                f"   at most {self.budget:g} {self.unit}: {'met' if self.value <= self.budget else 'not met'}"
             )
         return f"{self.name:<58}{self.value:>10.2f} {self.unit}{verdict}"
 
@@ -43,7 +43,7 @@ class ProcessFailedError(Exception):
 
 
 class Python:
-    """Fresh interpreters that share a private cache of byte code, so that all but the first run find theirs."""
+    """Fresh interpreters that share a private cache of byte code, which the first run fills."""
 
     def __init__(self, cache: str) -> None:
         self._environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
@@ -92,7 +92,7 @@ def _import_time(python: Python) -> Iterator[Figure]:
 
 
 def _generate(python: Python) -> Iterator[Figure]:
-    """Seconds of ``amqpforge-generate``, less those of an interpreter's start: into an empty folder, and nothing to do."""
+    """Seconds of ``amqpforge-generate`` less an interpreter's start: into an empty folder, and again."""
     start = python.start_up()
     with TemporaryDirectory() as folder:
         python.run("-m", "amqpforge_generator", "--out", str(Path(folder, "warm-up")))

@@ -1,7 +1,7 @@
-"""The pure-Python AMQP stack that azure-eventhub carries along, through the functions its own transport calls.
+"""The pure-Python AMQP stack that azure-eventhub carries along, through the functions its transport calls.
 
-It decodes performatives into bare lists, strings and symbols into octets; it encodes named tuples. Values inside maps are given
-with their AMQP types, which it takes faster than plain ones.
+It decodes performatives into bare lists, strings and symbols into octets; it encodes named tuples. Values
+inside maps are given with their AMQP types, which it takes faster than plain ones.
 """
 
 from __future__ import annotations
@@ -153,9 +153,7 @@ def load() -> Stack:
     decoder = import_module(f"{PACKAGE}._decode")
     encode, encode_transfer, encode_message = _encoders()
     objects = {**_performatives(), "message": _message()}
-    stack = Stack(
-        "pyamqp", f"azure-eventhub {metadata.version('azure-eventhub')}: its pure-Python AMQP stack"
-    )
+    label = f"azure-eventhub {metadata.version('azure-eventhub')}"
 
     def operations(case: Case) -> dict[str, Operation]:
         octets, back = memoryview(case.octets), ours.read_back(case)
@@ -168,5 +166,28 @@ def load() -> Stack:
             "encode": Operation(call, objects[case.name], back),
         }
 
-    stack.operations = {case.name: operations(case) for case in cases.CASES}
-    return stack
+    return Stack("pyamqp", label, {case.name: operations(case) for case in cases.CASES})
+
+
+def load_text() -> Stack:
+    """The stack with its text decoded, as the others have it: the whole message, its only case.
+
+    Raises:
+        ImportError: azure-eventhub is not installed.
+    """
+    decode_payload = import_module(f"{PACKAGE}._decode").decode_payload
+
+    def text(value: Any) -> Any:
+        return value.decode() if type(value) is bytes else value
+
+    def decode(octets: memoryview) -> Any:
+        message = decode_payload(octets)
+        annotations, application = message.message_annotations, message.application_properties
+        return message._replace(
+            message_annotations={key.decode(): text(value) for key, value in annotations.items()},
+            properties=message.properties._make(map(text, message.properties)),
+            application_properties={key.decode(): text(value) for key, value in application.items()},
+        )
+
+    operation = Operation(decode, memoryview(cases.MESSAGE.octets), _plain_message)
+    return Stack("pyamqp-text", "pyamqp, text decoded", {"message": {"decode": operation}}, is_target=False)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.cases import Case
+from benchmarks.processes import Figure
 from benchmarks.stack import Stack
 from benchmarks.timing import Timing
 
@@ -32,35 +32,34 @@ class Row:
         return TARGETS[self.case.kind, self.direction].get(key)
 
 
-def table(rows: Iterable[Row], stacks: list[Stack]) -> list[str]:
-    """The lines of the ratio table."""
-    peers = stacks[1:]
-    header = f"{'case':<20}{'ours':>9}"
-    lines = [
-        header
-        + "".join(f"{peer.key:>15}{'ratio':>9}{'target' if peer.is_target else '':>14}" for peer in peers)
-    ]
-    lines.append("-" * len(lines[0]))
+def table(rows: list[Row], stacks: list[Stack]) -> list[str]:
+    """The lines of the ratio table, and below it the stacks that no target speaks of."""
+    peers = [stack for stack in stacks[1:] if stack.is_target]
+    lines = [f"{'':<20}{'ours':>9}" + "".join(f"{peer.key:>15}{'ratio':>9}{'target':>16}" for peer in peers)]
     for row in rows:
-        line = f"{row.direction + ' ' + row.case.name:<20}{row.timings['ours'].micros:>6.2f} us"
-        for peer in peers:
-            line += _cell(row, peer)
-        lines.append(line.rstrip())
-    return lines
+        name, ours = f"{row.direction} {row.case.name}", row.timings["ours"]
+        cells = "".join([_cell(row, peer) for peer in peers])
+        lines.append(f"{name:<20}{ours.micros:>6.2f} us{cells}".rstrip())
+    others = [
+        f"  {row.direction} {row.case.name}, {stack.label}: {timing.micros:.2f} us, {timing.ratio:.2f}x"
+        for stack in stacks[1:]
+        if not stack.is_target
+        for row in rows
+        if (timing := row.timings.get(stack.key)) is not None
+    ]
+    return [*lines, "", "Without a target:", *others] if others else lines
 
 
 def _cell(row: Row, peer: Stack) -> str:
     timing = row.timings.get(peer.key)
     if timing is None:
-        return " " * 38
+        return " " * 40
     target = row.target(peer.key)
-    verdict = ""
-    if target is not None:
-        verdict = f">={target:g} {'met' if timing.ratio >= target else 'NOT MET'}"
-    return f"{timing.micros:>12.2f} us{timing.ratio:>8.2f}x{verdict:>14}"
+    verdict = "" if target is None else f">= {target:g} {'met' if timing.ratio >= target else 'not met'}"
+    return f"{timing.micros:>12.2f} us{timing.ratio:>8.2f}x{verdict:>16}"
 
 
-def as_json(rows: Iterable[Row], stacks: list[Stack]) -> dict[str, Any]:
+def as_json(rows: list[Row], stacks: list[Stack], figures: list[Figure]) -> dict[str, Any]:
     """The same as plain data."""
     return {
         "stacks": {stack.key: stack.label for stack in stacks},
@@ -75,5 +74,14 @@ def as_json(rows: Iterable[Row], stacks: list[Stack]) -> dict[str, Any]:
                 "targets": {key: row.target(key) for key in row.timings if row.target(key) is not None},
             }
             for row in rows
+        ],
+        "processes": [
+            {
+                "name": figure.name,
+                "value": round(figure.value, 4),
+                "unit": figure.unit,
+                "budget": figure.budget,
+            }
+            for figure in figures
         ],
     }

@@ -51,14 +51,17 @@ def check(case: Case, direction: str, stack: Stack) -> None:
     """Run an operation once and hold its result against the case.
 
     Raises:
-        WrongResultError: a field of the case is missing or differs.
+        WrongResultError: a field of the case is missing or differs, or the operation raised an exception.
     """
     operation = stack.operations[case.name][direction]
-    found = operation.plain(operation.call(operation.argument))
+    what = f"{stack.key} {direction} {case.name}"
+    try:
+        found = operation.plain(operation.call(operation.argument))
+    except Exception as error:
+        raise WrongResultError(f"{what}: {type(error).__name__}: {error}") from error
     for name, expected in case.values.items():
         if name not in found or not same(expected, found[name]):
-            what = f"{stack.key} {direction} {case.name}: {name}"
-            raise WrongResultError(f"{what} is {found.get(name)!r}, not {expected!r}")
+            raise WrongResultError(f"{what}: {name} is {found.get(name)!r}, not {expected!r}")
 
 
 def same(expected: Any, found: Any) -> bool:

@@ -1,7 +1,7 @@
-"""Interleaved timing: the stacks take turns in many short rounds, so that whatever slows the machine slows them alike.
+"""Interleaved timing: stacks take turns in many short rounds, so what slows the machine slows all alike.
 
-Each round times every stack a few times in turn and keeps its best; the round's ratio is that of the bests. Reported are the
-medians over the rounds. Which stack begins changes from round to round.
+Each round times every stack a few times in turn and keeps its best; the round's ratio is that of the bests.
+Reported are the medians over the rounds. Which stack begins changes from round to round.
 """
 
 from __future__ import annotations

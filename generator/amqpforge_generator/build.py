@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What to render: ``dialects`` empty means all of those in ``spec``; all paths are absolute."""
+    """What to render: ``dialects`` empty means all of those in ``spec``; all paths are absolute.
+
+    ``is_forced``: what is up to date counts as stale too.
+    """
 
     spec: Path
     schemas: Path
     targets: tuple[Path, ...]
     out: Path
     dialects: tuple[str, ...] = ()
+    is_forced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,9 @@ def survey(request: Request) -> list[Plan]:
         manifest = read_manifest(root, target.name)
         inputs = unit_digests(digests, target, folders, request.schemas, _formatter(target))
         stale = tuple(
-            unit for unit in selected if not _is_fresh(root, manifest.units.get(unit), inputs[unit])
+            unit
+            for unit in selected
+            if request.is_forced or not _is_fresh(root, manifest.units.get(unit), inputs[unit])
         )
         plans.append(
             Plan(

@@ -122,6 +122,7 @@ def _add_render_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes for formatting (default: all processors)",
     )
+    parser.add_argument("--force", action="store_true", help="render what is up to date, too")
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument(
         "--check",
@@ -164,19 +165,22 @@ def _render(options: argparse.Namespace, words: list[str], stdout: TextIO, stder
             return int(any(changes))
         for plan, change in zip(plans, changes, strict=True):
             apply(change)
-            stdout.write(_summary(plan.target.name, change))
+            stdout.write(_summary(plan, change))
     except (SpecErrors, TargetErrors) as error:
         stderr.writelines(f"{problem}\n" for problem in error.problems)
         return 1
     return 0
 
 
-def _summary(target: str, change: Changes) -> str:
+def _summary(plan: Plan, change: Changes) -> str:
     if not change:
-        return f"{target}: up to date\n"
+        again = ", ".join(unit for unit in plan.stale if unit in plan.folders)
+        return (
+            f"{plan.target.name}: {again + ' rendered again, nothing differs' if again else 'up to date'}\n"
+        )
     removed = f", {len(change.removals)} removed" if change.removals else ""
     number = len(change.writes)
-    return f"{target}: {number} file{'' if number == 1 else 's'} written{removed}\n"
+    return f"{plan.target.name}: {number} file{'' if number == 1 else 's'} written{removed}\n"
 
 
 def _request(options: argparse.Namespace, out: Path) -> Request:
@@ -201,6 +205,7 @@ def _request(options: argparse.Namespace, out: Path) -> Request:
         targets=tuple(folder.absolute() for folder in folders),
         out=out,
         dialects=tuple(options.dialect),
+        is_forced=options.force,
     )
 
 

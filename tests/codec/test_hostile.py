@@ -16,27 +16,12 @@ from hypothesis import strategies as st
 from amqpforge_protocol.amqp_1_0 import (
     AmqpValue,
     Array,
-    Attach,
-    Close,
     DecodeError,
-    Disposition,
-    Error,
-    Flow,
     FrameReader,
-    Header,
     Limits,
     Map,
     Message,
-    Modified,
-    Open,
-    Properties,
-    Rejected,
-    Role,
-    SaslMechanisms,
-    Source,
     Symbol,
-    Target,
-    Transfer,
     ULong,
     decode_frame,
     decode_message,
@@ -48,32 +33,33 @@ from amqpforge_protocol.amqp_1_0 import (
 )
 from fuzz.invariants import CHECKS, check_error
 from tests.codec import strategies
+from tests.codec.objects import amqp
 from tests.codec.vectors import frames, nonconforming, primitives
 
 SHORT = 48
-ERROR = Error(condition="amqp:not-found", description="é", info={"k": [1, None]})
+ERROR = amqp.Error(condition="amqp:not-found", description="é", info={"k": [1, None]})
 SMALL = [vector.octets for rows in primitives().values() for vector in rows if len(vector.octets) <= SHORT]
 
 PERFORMATIVES: list[Any] = [
-    Open(container_id="c", hostname="h", channel_max=9, outgoing_locales=["de", "en"], properties={"p": 1}),
-    Attach(
+    amqp.Open(container_id="c", hostname="h", outgoing_locales=["de", "en"], properties={"p": 1}),
+    amqp.Attach(
         name="n",
         handle=1,
-        role=Role.RECEIVER,
-        source=Source(address="a", outcomes=["amqp:accepted:list"], filter={"f": None}),
-        target=Target(address="t", dynamic_node_properties={"supported-dist-modes": Symbol("move")}),
-        unsettled={b"1": Modified(delivery_failed=True)},
+        role=amqp.Role.RECEIVER,
+        source=amqp.Source(address="a", outcomes=["amqp:accepted:list"], filter={"f": None}),
+        target=amqp.Target(address="t", dynamic_node_properties={"supported-dist-modes": Symbol("move")}),
+        unsettled={b"1": amqp.Modified(delivery_failed=True)},
     ),
-    Flow(incoming_window=1, next_outgoing_id=2, outgoing_window=300, handle=0, link_credit=7, drain=True),
-    Transfer(handle=0, delivery_id=300, delivery_tag=b"tag", message_format=0, settled=False, more=True),
-    Disposition(role=Role.SENDER, first=1, last=2, settled=True, state=Rejected(error=ERROR)),
-    Close(error=ERROR),
-    SaslMechanisms(sasl_server_mechanisms=["PLAIN", "ANONYMOUS"]),
+    amqp.Flow(incoming_window=1, next_outgoing_id=2, outgoing_window=300, link_credit=7, drain=True),
+    amqp.Transfer(handle=0, delivery_id=300, delivery_tag=b"tag", message_format=0, settled=False, more=True),
+    amqp.Disposition(role=amqp.Role.SENDER, first=1, last=2, settled=True, state=amqp.Rejected(error=ERROR)),
+    amqp.Close(error=ERROR),
+    amqp.SaslMechanisms(sasl_server_mechanisms=["PLAIN", "ANONYMOUS"]),
 ]
 MESSAGE = Message(
-    header=Header(durable=True, ttl=1),
+    header=amqp.Header(durable=True, ttl=1),
     message_annotations={Symbol("x-opt-a"): ULong(1)},
-    properties=Properties(message_id=ULong(1), user_id=b"u", content_type="text/plain"),
+    properties=amqp.Properties(message_id=ULong(1), user_id=b"u", content_type="text/plain"),
     application_properties={"k": 1.5},
     body=AmqpValue([1, "a", Map([(ULong(1), None)]), Array([Symbol("s")], "symbol")]),
     footer={Symbol("f"): None},
@@ -257,7 +243,7 @@ def test_empty_lists_of_an_array_are_lists_of_their_own() -> None:
 
 
 def test_the_count_is_cumulative_over_all_maps_of_a_performative() -> None:
-    octets = Open(
+    octets = amqp.Open(
         container_id="c", offered_capabilities=["a", "b"], properties={"p": [1, 2, 3], "q": {"r": 1}}
     ).encode()
     needed = next(n for n in range(100) if _fits(octets, Limits(elements=n)))
@@ -334,7 +320,7 @@ def test_errors_in_a_composite_name_its_type(performative: Any) -> None:
 
 
 def test_errors_name_type_field_and_offset() -> None:
-    octets = Open(container_id="c", hostname="h", max_frame_size=5).encode()
+    octets = amqp.Open(container_id="c", hostname="h", max_frame_size=5).encode()
     damaged = octets.replace(b"\x52\x05", b"\x50\x05")
     with pytest.raises(DecodeError) as caught:
         decode_performative(b"\xaa" + damaged, 1)

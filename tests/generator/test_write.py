@@ -53,6 +53,11 @@ def test_nothing_is_touched_when_nothing_changed(shop: Workshop) -> None:
     assert tree(shop.folder, manifests=True) == before
 
 
+def test_force_renders_what_is_up_to_date_and_touches_nothing(shop: Workshop) -> None:
+    assert shop.run("--force").out == "tiny: small rendered again, nothing differs\n"
+    assert touched(shop) == set()
+
+
 def test_a_change_of_a_template_touches_only_what_comes_out_different(shop: Workshop) -> None:
     template = '{{ type | class_name }}\n{{ "changed" if type.source }}\n'
     (shop.target / "type.txt.j2").write_text(template, encoding="utf-8")

@@ -15,6 +15,7 @@ Only the standard library is needed. Each module holds what one definition file 
 from __future__ import annotations
 
 from amqpforge_protocol._support.composite import FieldInfo
+from amqpforge_protocol._support.serial import SerialNumber
 
 from .archetypes import (
     AnyAddress,
@@ -50,8 +51,11 @@ from .framing import (
 )
 from .message import (
     Message,
+    can_read_format,
     decode_message,
     encode_message,
+    join_message_format,
+    split_message_format,
 )
 from .messaging import (
     MESSAGE_FORMAT,
@@ -374,6 +378,7 @@ __all__ = [
     "Seconds",
     "SenderSettleMode",
     "SequenceNo",
+    "SerialNumber",
     "SessionError",
     "SessionEvent",
     "SessionState",
@@ -396,6 +401,7 @@ __all__ = [
     "ULong",
     "UShort",
     "Value",
+    "can_read_format",
     "decode_frame",
     "decode_frame_header",
     "decode_message",
@@ -405,4 +411,6 @@ __all__ = [
     "encode_frame",
     "encode_message",
     "encode_value",
+    "join_message_format",
+    "split_message_format",
 ]

@@ -49,7 +49,14 @@ from .messaging import (
 from .registry import encode_keyed, read_keyed
 from .types import Budget, Buffer, Decoder, Symbol, ULong, Value, read_descriptor, to_octets
 
-__all__ = ["Message", "decode_message", "encode_message"]
+__all__ = [
+    "Message",
+    "can_read_format",
+    "decode_message",
+    "encode_message",
+    "join_message_format",
+    "split_message_format",
+]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -407,3 +414,36 @@ def _check_coding(message: Message) -> None:
         raise EncodeError("is left out rather than identity", type="properties", field="content-encoding")
     if not isinstance(message.body, list) or not isinstance(message.body[0], Data):
         raise EncodeError("is only for a body of data sections", type="properties", field="content-encoding")
+
+
+def split_message_format(number: int) -> tuple[int, int]:
+    """The format and the version that a message-format consists of (section 2.8.11).
+
+    Raises:
+        ValueError: the number is outside 0 to 2^32 - 1.
+    """
+    if not 0 <= number <= 0xFFFFFFFF:
+        raise ValueError(f"a message-format is 0 to {0xFFFFFFFF}, not {number}")
+    return number >> 8, number & 0xFF
+
+
+def join_message_format(kind: int, version: int = 0) -> int:
+    """The message-format of a format, 0 to 2^24 - 1, in a version, 0 to 255 (section 2.8.11).
+
+    Raises:
+        ValueError: one of them is out of range.
+    """
+    if not 0 <= kind <= 0xFFFFFF or not 0 <= version <= 0xFF:
+        raise ValueError(f"format {kind} in version {version} is out of range")
+    return kind << 8 | version
+
+
+def can_read_format(known: int, received: int) -> bool:
+    """Whether a reader of the message-format ``known`` can read ``received``: the same format, in no earlier version.
+
+    Raises:
+        ValueError: a number is outside 0 to 2^32 - 1.
+    """
+    kind, version = split_message_format(known)
+    received_kind, received_version = split_message_format(received)
+    return kind == received_kind and version <= received_version

@@ -318,13 +318,13 @@ def _is_simple(value: Value) -> bool:
 
 def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[dict[Any, Value], int]:
     """The restricted map at ``pos``, and the offset behind it."""
-    if data[pos] == 0xC1 and rule.is_quick:
+    if rule.is_quick:
         try:
-            entries = _read_plain_entries(data, pos, budget, rule.key_code)
+            entries, behind = _read_plain_entries(data, pos, budget, rule.key_code)
         except (ValueError, IndexError, struct.error):
-            entries = None
+            entries, behind = None, pos
         if entries is not None:
-            return entries, pos + 2 + data[pos + 1]
+            return entries, behind
     value, behind = read_map(data, pos, budget)
     if not rule.admits_keys(value, bool(budget[2])):
         raise DecodeError(
@@ -333,29 +333,35 @@ def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[di
     rule.check(value, DecodeError)
     if not isinstance(value, Map):
         return value, behind
-    entries = dict(value.items())
-    if len(entries) != len(value):  # The same text as a symbol and as a tolerated string.
+    merged = dict(value.items())
+    if len(merged) != len(value):  # the same text as a symbol and as a tolerated string
         raise DecodeError("a key occurs twice", offset=pos)
-    return entries, behind
+    return merged, behind
 
 
-def _read_plain_entries(data: bytes, pos: int, budget: Budget, key_code: int) -> dict[Any, Value] | None:
-    """The entries of a small map whose keys have one short form and whose values are neither compound nor described.
+def _read_plain_entries(
+    data: bytes, pos: int, budget: Budget, key_code: int
+) -> tuple[dict[Any, Value] | None, int]:
+    """The entries of a map whose keys have one short form and whose values are neither compound nor described.
 
     None if it is any other map, or a malformed one: the general way reads it and names what is wrong.
     """
-    end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
+    if data[pos] == 0xC1:
+        end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
+    elif data[pos] == 0xD1:
+        end, count, pos = pos + 5 + unpack_uint(data, pos + 1)[0], unpack_uint(data, pos + 5)[0], pos + 9
+    else:
+        return None, pos
     if end > len(data) or count > budget[0] or budget[1] < 1:
-        return None
+        return None, pos
     entries: dict[Any, Value] = {}
     while pos < end:
         if data[pos] != key_code:
-            return None
+            return None, pos
         begin = pos + 2
-        behind = begin + data[pos + 1]
-        octets = data[begin:behind]
+        pos = begin + data[pos + 1]
+        octets = data[begin:pos]
         key = SYMBOLS.get(octets) or to_symbol(octets) if key_code == 0xA3 else octets.decode()
-        pos = behind
         code = data[pos]
         if code == 0xA1:  # str8-utf8
             begin = pos + 2
@@ -385,14 +391,14 @@ def _read_plain_entries(data: bytes, pos: int, budget: Budget, key_code: int) ->
         elif code == 0x56:  # boolean
             entries[key] = BOOLEAN_OCTET[data[pos + 1]]
             pos += 2
-        elif code in (0x00, 0x45) or code >= 0xC0:
-            return None
+        elif code in (0x00, 0x45) or code >= 0xC0:  # 0x45 is a list of no elements
+            return None, pos
         else:
             entries[key], pos = DECODERS[code](data, pos + 1, budget)
     if pos != end or 2 * len(entries) != count:
-        return None
+        return None, pos
     budget[0] -= count
-    return entries
+    return entries, end
 
 
 def encode_keyed(value: Mapping[Any, Value] | Map, rule: MapRule) -> bytes:
