@@ -23,7 +23,7 @@ def read(octets: bytes, digits: int) -> Decimal:
     if rest.startswith("11110"):
         return Decimal(f"{prefix}Infinity")
     if rest.startswith("11111"):
-        payload = int(rest[width:], 2)
+        payload = int(rest[width + 3 :], 2)  # behind five bits of the kind and those that mean nothing
         name = "sNaN" if rest[5] == "1" else "NaN"
         return Decimal(f"{prefix}{name}{payload if 0 < payload < 10 ** (digits - 1) else ''}")
     if rest.startswith("11"):

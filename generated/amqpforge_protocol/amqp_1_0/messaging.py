@@ -28,7 +28,7 @@ from amqpforge_protocol._support.composite import (
     raise_misfit,
     raise_value_error,
 )
-from amqpforge_protocol._support.errors import DecodeError, EncodeError
+from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
 from amqpforge_protocol._support.wrappers import SymbolEnum, Timestamp, UInt
 
 from .registry import (
@@ -70,7 +70,6 @@ from .types import (
     pack_ubyte,
     pack_uint,
     pack_ulong,
-    read_binary,
     read_list,
     read_symbols,
     read_value,
@@ -1161,13 +1160,27 @@ class Data:
 
 def decode_data(data: bytes, pos: int, budget: Budget) -> tuple[Data, int]:
     """The data whose value, behind the descriptor, is at ``pos``; and the offset behind it."""
+    new: Any = Data.__new__(Data)
+    start = pos
     try:
-        value, behind = read_binary(data, pos, budget)
+        code = data[pos]
+        if code == 0xA0:  # vbin8
+            begin = pos + 2
+            stop = begin + data[pos + 1]
+            new.value = data[begin:stop]
+            pos = stop
+        elif code == 0xB0:  # vbin32
+            begin = pos + 5
+            stop = begin + unpack_uint(data, pos + 1)[0]
+            new.value = data[begin:stop]
+            pos = stop
+        else:
+            raise unexpected(data, pos, "data")
+        if pos > len(data):
+            raise truncated(data)
     except CODEC_FAILURES as failure:
-        raise_value_error(failure, "data", pos)
-    new = Data.__new__(Data)
-    new.value = value
-    return new, behind
+        raise_value_error(failure, "data", start)
+    return new, pos
 
 
 @dataclass(slots=True)
@@ -1965,6 +1978,20 @@ def decode_source(data: bytes, pos: int, budget: Budget) -> tuple[Source, int]:
         code = data[pos]
         if code == 0x40:
             pos += 1
+        elif code == 0xA3:  # sym8
+            begin = pos + 2
+            stop = begin + data[pos + 1]
+            new.distribution_mode = DISTRIBUTION_MODE.by_octets.get(data[begin:stop]) or to_symbol(
+                data[begin:stop]
+            )
+            pos = stop
+        elif code == 0xB3:  # sym32
+            begin = pos + 5
+            stop = begin + unpack_uint(data, pos + 1)[0]
+            new.distribution_mode = DISTRIBUTION_MODE.by_octets.get(data[begin:stop]) or to_symbol(
+                data[begin:stop]
+            )
+            pos = stop
         else:
             new.distribution_mode, pos = read_choice(data, pos, budget, DISTRIBUTION_MODE)
         if count == 7:

@@ -46,6 +46,7 @@ from .types import (
     read_symbol,
     to_symbol,
     unpack_byte,
+    unpack_double,
     unpack_long,
     unpack_uint,
 )
@@ -63,6 +64,8 @@ class Providers:
         decoders: by descriptor, numeric and symbolic.
         encoders: by Python class.
         symbols: by text, the enumeration members of symbols that provide the archetype.
+        by_octets: the same by the octets of the text.
+        descriptors: the symbolic descriptors of ``decoders``.
     """
 
     name: str
@@ -70,10 +73,13 @@ class Providers:
     decoders: dict[Any, Decoder] = field(default_factory=dict)
     encoders: dict[type, Callable[[Any], bytes]] = field(default_factory=dict)
     symbols: dict[str, Any] = field(default_factory=dict)
+    by_octets: dict[bytes, Any] = field(default_factory=dict)
+    descriptors: set[str] = field(default_factory=set)
 
     def add_class(self, kind: Any) -> None:
         """Admit a described class of this dialect."""
         self.encoders[kind] = kind.encode
+        self.descriptors.add(kind.SYMBOL)
         self.decoders[kind.DESCRIPTOR] = self.decoders[kind.SYMBOL] = COMPOSITES[kind.DESCRIPTOR]
 
     def add_plain(self, kind: type, encode: Callable[[Any], bytes]) -> None:
@@ -84,6 +90,7 @@ class Providers:
         """Admit the members of an enumeration of symbols; other symbols are let through as they are."""
         for member in members:
             self.symbols[str(member)] = member
+            self.by_octets[str(member).encode()] = member
 
     def refuse(self, value: object) -> str:
         """The reason why ``value`` may not stand here."""
@@ -174,7 +181,7 @@ def check_references(symbols: Iterable[str], providers: Providers, error: type[C
 
     A descriptor of a type that this dialect does not know passes if it has the form ``domain:name``.
     """
-    if type(symbols) is list and all(map(providers.decoders.__contains__, symbols)):
+    if type(symbols) is list and providers.descriptors.issuperset(symbols):
         return symbols
     if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
         raise error(f"{symbols!r} is not a list of symbols")
@@ -224,7 +231,7 @@ class MapRule:
         tolerated: primitive types of keys that are read nevertheless, unless decoding is strict.
         values: ``any``, ``simple`` (no list, map, array or described value) or ``described-or-null``.
         entries: what stands under reserved keys.
-        key_code: the constructor that keys usually have.
+        key_code: the constructor that keys usually have; -1, which is none, if ``is_quick`` is not so.
         is_quick: entries that are neither compound nor described need no check of their values.
         encode_key: writes a key as one of ``keys``, or refuses it.
     """
@@ -256,8 +263,8 @@ class MapRule:
         self.tolerated = tolerated
         self.values = values
         self.entries = entries or {}
-        self.key_code = 0xA3 if "symbol" in keys else 0xA1
         self.is_quick = values != "described-or-null" and not self.entries
+        self.key_code = (0xA3 if "symbol" in keys else 0xA1) if self.is_quick else -1
         self.encode_key = _KEY_ENCODERS[keys]
         self._strict_classes = frozenset(_KEY_CLASSES[key] for key in keys)
         self._classes = self._strict_classes.union(_KEY_CLASSES[key] for key in tolerated)
@@ -317,14 +324,74 @@ def _is_simple(value: Value) -> bool:
 
 
 def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[dict[Any, Value], int]:
-    """The restricted map at ``pos``, and the offset behind it."""
-    if rule.is_quick:
-        try:
-            entries, behind = _read_plain_entries(data, pos, budget, rule.key_code)
-        except (ValueError, IndexError, struct.error):
-            entries, behind = None, pos
-        if entries is not None:
-            return entries, behind
+    """The restricted map at ``pos``, and the offset behind it.
+
+    Nearly all maps have keys in their one short form and values that are neither compound nor described: one loop reads
+    those. Any other map, or a malformed one, is read the general way, which names what is wrong.
+    """
+    start, key_code = pos, rule.key_code
+    entries: dict[Any, Value] = {}
+    try:
+        if data[pos] == 0xC1:
+            end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
+        elif data[pos] == 0xD1:
+            end, count, pos = pos + 5 + unpack_uint(data, pos + 1)[0], unpack_uint(data, pos + 5)[0], pos + 9
+        else:
+            return _read_any_keyed(data, start, budget, rule)
+        while pos < end:
+            if data[pos] != key_code:
+                break
+            begin = pos + 2
+            pos = begin + data[pos + 1]
+            if key_code == 0xA1:
+                key = data[begin:pos].decode()
+            else:
+                key = SYMBOLS.get(data[begin:pos]) or to_symbol(data[begin:pos])
+            code = data[pos]
+            if code == 0xA1:  # str8-utf8
+                begin = pos + 2
+                stop = begin + data[pos + 1]
+                entries[key] = data[begin:stop].decode()
+                pos = stop
+            elif code == 0xB1:  # str32-utf8
+                begin = pos + 5
+                stop = begin + unpack_uint(data, pos + 1)[0]
+                entries[key] = data[begin:stop].decode()
+                pos = stop
+            elif code == 0x55:  # smalllong
+                entries[key] = unpack_byte(data, pos + 1)[0]
+                pos += 2
+            elif code == 0x81:  # long
+                entries[key] = unpack_long(data, pos + 1)[0]
+                pos += 9
+            elif code == 0x83:  # ms64
+                entries[key] = new_int(Timestamp, unpack_long(data, pos + 1)[0])
+                pos += 9
+            elif code == 0x41:  # true
+                entries[key] = True
+                pos += 1
+            elif code == 0x42:  # false
+                entries[key] = False
+                pos += 1
+            elif code == 0x56:  # boolean
+                entries[key] = BOOLEAN_OCTET[data[pos + 1]]
+                pos += 2
+            elif code == 0x82:  # ieee-754
+                entries[key] = unpack_double(data, pos + 1)[0]
+                pos += 9
+            elif code in (0x00, 0x45) or code >= 0xC0:  # 0x45 is a list of no elements
+                break
+            else:
+                entries[key], pos = DECODERS[code](data, pos + 1, budget)
+    except (ValueError, IndexError, struct.error):
+        return _read_any_keyed(data, start, budget, rule)
+    if pos != end or end > len(data) or 2 * len(entries) != count or count > budget[0] or budget[1] < 1:
+        return _read_any_keyed(data, start, budget, rule)
+    budget[0] -= count
+    return entries, end
+
+
+def _read_any_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[dict[Any, Value], int]:
     value, behind = read_map(data, pos, budget)
     if not rule.admits_keys(value, bool(budget[2])):
         raise DecodeError(
@@ -337,68 +404,6 @@ def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[di
     if len(merged) != len(value):  # the same text as a symbol and as a tolerated string
         raise DecodeError("a key occurs twice", offset=pos)
     return merged, behind
-
-
-def _read_plain_entries(
-    data: bytes, pos: int, budget: Budget, key_code: int
-) -> tuple[dict[Any, Value] | None, int]:
-    """The entries of a map whose keys have one short form and whose values are neither compound nor described.
-
-    None if it is any other map, or a malformed one: the general way reads it and names what is wrong.
-    """
-    if data[pos] == 0xC1:
-        end, count, pos = pos + 2 + data[pos + 1], data[pos + 2], pos + 3
-    elif data[pos] == 0xD1:
-        end, count, pos = pos + 5 + unpack_uint(data, pos + 1)[0], unpack_uint(data, pos + 5)[0], pos + 9
-    else:
-        return None, pos
-    if end > len(data) or count > budget[0] or budget[1] < 1:
-        return None, pos
-    entries: dict[Any, Value] = {}
-    while pos < end:
-        if data[pos] != key_code:
-            return None, pos
-        begin = pos + 2
-        pos = begin + data[pos + 1]
-        octets = data[begin:pos]
-        key = SYMBOLS.get(octets) or to_symbol(octets) if key_code == 0xA3 else octets.decode()
-        code = data[pos]
-        if code == 0xA1:  # str8-utf8
-            begin = pos + 2
-            stop = begin + data[pos + 1]
-            entries[key] = data[begin:stop].decode()
-            pos = stop
-        elif code == 0xB1:  # str32-utf8
-            begin = pos + 5
-            stop = begin + unpack_uint(data, pos + 1)[0]
-            entries[key] = data[begin:stop].decode()
-            pos = stop
-        elif code == 0x55:  # smalllong
-            entries[key] = unpack_byte(data, pos + 1)[0]
-            pos += 2
-        elif code == 0x81:  # long
-            entries[key] = unpack_long(data, pos + 1)[0]
-            pos += 9
-        elif code == 0x83:  # ms64
-            entries[key] = new_int(Timestamp, unpack_long(data, pos + 1)[0])
-            pos += 9
-        elif code == 0x41:  # true
-            entries[key] = True
-            pos += 1
-        elif code == 0x42:  # false
-            entries[key] = False
-            pos += 1
-        elif code == 0x56:  # boolean
-            entries[key] = BOOLEAN_OCTET[data[pos + 1]]
-            pos += 2
-        elif code in (0x00, 0x45) or code >= 0xC0:  # 0x45 is a list of no elements
-            return None, pos
-        else:
-            entries[key], pos = DECODERS[code](data, pos + 1, budget)
-    if pos != end or 2 * len(entries) != count:
-        return None, pos
-    budget[0] -= count
-    return entries, end
 
 
 def encode_keyed(value: Mapping[Any, Value] | Map, rule: MapRule) -> bytes:

@@ -119,8 +119,7 @@ class _BooleanOctets(dict[int, bool]):
 BOOLEAN_OCTET = _BooleanOctets({0: False, 1: True})
 
 SYMBOLS: dict[bytes, Symbol] = {}
-_ENCODED_SYMBOLS: dict[str, bytes] = {}
-_ENCODED_LISTS: dict[tuple[str, ...], bytes] = {}
+_ENCODED_SYMBOLS: dict[str, bytes] = {}  # without their constructor, as elements of an array stand
 _SYMBOLS_KEPT = 4096
 _LONGEST_KEPT = 64
 
@@ -765,7 +764,8 @@ def _map(data: bytes, pos: int, stop: int, count: int, budget: Budget) -> dict[A
 def _collect(
     data: bytes, pos: int, stop: int, pairs: list[tuple[Value, Value]], count: int, budget: Budget
 ) -> dict[Any, Value] | Map:
-    """The map of ``pairs`` and what follows at ``pos``: a dict, or a Map where a dict would merge or cannot hold keys.
+    """The map of ``pairs`` and what follows at ``pos``: a dict, or a Map where a dict would merge keys, cannot hold them
+    or lets a peer choose their hash.
 
     Raises:
         DecodeError: two keys have the same type and value (section 1.6.23).
@@ -778,20 +778,25 @@ def _collect(
     if pos != stop:
         raise DecodeError(f"its entries end at octet {pos}, the map at {stop}", type="map", offset=first)
     budget[1] += 1
-    try:
-        plain = dict(pairs)
+    plain: dict[Any, Value] = {}
+    if _COLLIDING_KEYS.isdisjoint([type(key) for key, _ in pairs]):
+        try:
+            plain = dict(pairs)
+        except TypeError:
+            plain = {}
         if len(plain) == len(pairs) and _MERGING_KEYS.isdisjoint(map(type, plain)):
             return plain
-    except TypeError:
-        plain = {}
     full = Map(pairs)
     if len(full) != len(pairs):
         raise DecodeError("a key occurs twice", type="map", offset=first)
     return plain if len(plain) == len(pairs) else full
 
 
-_MERGING_KEYS = frozenset({float, Float, Decimal, Decimal32, Decimal64})
-"""Key types whose equality in a dict is not that of the wire: NaNs, signed zeros, exponents."""
+_MERGING_KEYS = frozenset({float, Float})
+"""Key types whose equality in a dict is not that of the wire: NaNs, signed zeros."""
+
+_COLLIDING_KEYS = frozenset({UUID, Decimal, Decimal32, Decimal64})
+"""Key types of which a peer can make any number with the same hash, so that a dict takes quadratic time over them."""
 
 
 def _array(data: bytes, pos: int, stop: int, width: int, budget: Budget) -> Array:
@@ -922,11 +927,11 @@ def read_symbols(data: bytes, pos: int, budget: Budget) -> tuple[list[Any], int]
         stop, count, at = pos + 2 + data[pos + 1], data[pos + 2], pos + 4
         symbols: list[Any] = []
         if stop <= len(data) and count <= stop - at and count <= budget[0]:
-            for _ in range(count):
+            while at < stop:
                 begin = at + 1
                 at = begin + data[at]
                 symbols.append(SYMBOLS.get(data[begin:at]) or to_symbol(data[begin:at]))
-            if at == stop:
+            if at == stop and len(symbols) == count:
                 budget[0] -= count
                 return symbols, stop
     return read_multiple(data, pos, budget, read_symbol, "symbol")
@@ -1064,6 +1069,8 @@ def _not(value: object, type_name: str) -> EncodeError:
 
 def encode_null(value: None) -> bytes:
     """None as a null."""
+    if value is not None:
+        raise _not(value, "null")
     return NULL
 
 
@@ -1200,7 +1207,7 @@ def encode_decimal128(value: Decimal) -> bytes:
 
 
 def _is_scalar_value(value: object) -> bool:
-    return isinstance(value, str) and len(value) == 1 and not "\ud800" <= value <= "\udfff"
+    return isinstance(value, str) and len(value) == 1 and not 0xD800 <= ord(value) <= 0xDFFF
 
 
 def encode_char(value: str) -> bytes:
@@ -1245,9 +1252,9 @@ def encode_string(value: str) -> bytes:
 
 def encode_symbol(value: str) -> bytes:
     """A string in the shorter symbol form that fits."""
-    encoded = _ENCODED_SYMBOLS.get(value)
-    if encoded is not None:
-        return encoded
+    element = _ENCODED_SYMBOLS.get(value)
+    if element is not None:
+        return b"\xa3" + element
     if not isinstance(value, str):
         raise _not(value, "symbol")
     try:
@@ -1257,10 +1264,10 @@ def encode_symbol(value: str) -> bytes:
     size = len(octets)
     if size > 255:
         return b"\xb3" + pack_uint(size) + octets
-    encoded = b"\xa3" + OCTET[size] + octets
+    element = OCTET[size] + octets
     if size <= _LONGEST_KEPT and len(_ENCODED_SYMBOLS) < _SYMBOLS_KEPT:
-        _ENCODED_SYMBOLS[str(value)] = encoded
-    return encoded
+        _ENCODED_SYMBOLS[str(value)] = element
+    return b"\xa3" + element
 
 
 def _compound(count: int, constructor: bytes, body: bytes, short: bytes, long: bytes) -> bytes:
@@ -1313,15 +1320,14 @@ def encode_multiple(value: Iterable[Any], encode: Callable[[Any], bytes], elemen
 
 def encode_symbols(value: Iterable[str]) -> bytes:
     """As :func:`encode_multiple` for symbols, which nearly all such fields hold."""
-    if type(value) is not list:
-        return encode_multiple(value, encode_symbol, "symbol")
-    kept = tuple(value)
-    encoded = _ENCODED_LISTS.get(kept)
-    if encoded is None:
-        encoded = encode_multiple(value, encode_symbol, "symbol")
-        if len(encoded) < 256 and len(_ENCODED_LISTS) < _SYMBOLS_KEPT:
-            _ENCODED_LISTS[kept] = encoded
-    return encoded
+    if type(value) is list and len(value) > 1:
+        try:
+            body = b"".join(map(_ENCODED_SYMBOLS.__getitem__, value))
+        except (KeyError, TypeError):  # one is new, too long to be kept, or no symbol
+            return encode_multiple(value, encode_symbol, "symbol")
+        if len(body) < 254:
+            return b"\xe0" + OCTET[len(body) + 2] + OCTET[len(value)] + b"\xa3" + body
+    return encode_multiple(value, encode_symbol, "symbol")
 
 
 # ---- Encoding arrays: one constructor that fits all elements ----

@@ -1,6 +1,4 @@
-"""Compound values that have no exact counterpart in Python: described values, arrays, and maps a dict
-cannot hold.
-"""
+"""Compound values without a counterpart in Python: described values, arrays, maps that a dict cannot hold."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 
 @dataclass(slots=True)
@@ -59,7 +58,9 @@ def identity(value: Any) -> Hashable:
     if isinstance(value, float):
         return kind, struct.pack(">d", value)
     if isinstance(value, Decimal):
-        return kind, value.as_tuple()
+        return kind, str(value)
+    if isinstance(value, UUID):  # hash(UUID) is no secret: a peer could make keys that all collide
+        return kind, value.bytes
     if isinstance(value, (list, tuple)):
         return list, tuple([identity(item) for item in value])
     if isinstance(value, Mapping | Map):
@@ -70,7 +71,7 @@ def identity(value: Any) -> Hashable:
 
 
 class Map:
-    """An ordered, dict-like map for keys that a dict would merge or cannot hash.
+    """An ordered, dict-like map for keys that a dict would merge or cannot hash, or whose hash a peer can set.
 
     Keys are told apart by wire type and value: ``UInt(1)`` and ``ULong(1)`` are two keys. Look-ups take the
     key with its type; a plain ``int`` is a long. Iteration follows the order of insertion. Two maps, or a
