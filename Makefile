@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run generate check lint types fresh format test conformance bench fuzz docs check-compiled api dist clean
+.PHONY: help run generate check lint types fresh format test conformance peers bench fuzz docs check-compiled api dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,7 +82,9 @@ api: $(DEV) ## Write the snapshot of the public API anew
 
 # --- on demand --------------------------------------------------------------------------------------------------------
 
-bench: $(DEV) $(STAMPS)/bench ## Compare speed with two other AMQP stacks
+peers: $(DEV) $(STAMPS)/bench ## Install the two stacks that `make bench` compares with; their tests skip without them
+
+bench: peers ## Compare speed with two other AMQP stacks
 	$(PY) -m benchmarks $(ARGS)
 
 fuzz: $(DEV) $(STAMPS)/fuzz ## Fuzz the decoder for FUZZ_SECONDS (60)
