@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import shlex
 import sys
 import tomllib
@@ -61,10 +62,16 @@ def main(
         if options.command == "import":
             from amqpforge_generator.importer import run_import
 
-            return run_import(options, out, err)
-        return _render(options, words, out, err)
+            code = run_import(options, out, err)
+        else:
+            code = _render(options, words, out, err)
+        out.flush()
+        return code
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
+    except BrokenPipeError:
+        _drop_output(out)
+        return 0
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _NEEDED:
             raise
@@ -72,10 +79,20 @@ def main(
         return 1
 
 
+def _drop_output(out: TextIO) -> None:
+    """Nobody reads the output any more: keep the interpreter from complaining when it flushes it at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = out.fileno()
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, descriptor)
+        os.close(sink)
+
+
 def _parser(*, wants_import: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="amqpforge-generate",
-        description="Turn protocol definitions into source files. Without a command, it renders.",
+        description="Turn protocol definitions into source files. Without a command, it renders\n"
+        "(its options: amqpforge-generate render --help).",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -33,10 +33,21 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: set[Problem] = set()
+        self.is_partial = False
+        """Whether a file could not be read, so that what it defines seems to be missing."""
 
     def add(self, at: Location, message: str) -> None:
         """Record a problem; the same message at the same place counts once."""
         self._found.add(Problem(at, message))
+
+    def add_unknown(self, at: Location, message: str, near: str, otherwise: str = "") -> None:
+        """Record that something refers to what nobody defines; ``near`` is the `suggestion`, if there is one.
+
+        Without one it is passed over as long as a file could not be read: what it defines is not missing, and
+        a hundred such complaints would bury the one that matters.
+        """
+        if near or not self.is_partial:
+            self.add(at, message + (near or otherwise))
 
     def __len__(self) -> int:
         return len(self._found)

@@ -91,6 +91,7 @@ def _load(folder: Path, name: str, problems: Problems) -> Dialect:
     reads = [read for path in paths if (read := _read(path, f"{name}/{path.name}", problems)) is not None]
     grammar = _grammar(reads, problems)
     documents = [read.document for read in reads]
+    problems.is_partial = len(reads) < len(paths)
     check_documents(documents, problems)
     dialect = resolve(name, grammar, documents, problems)
     check_dialect(dialect, problems)

@@ -159,7 +159,8 @@ class _Table:
         guards = self._each("guard", row.guards, self.guards, row.at)
         if row.condition is not None and row.condition not in self.conditions:
             near = suggestion(row.condition, self.conditions)
-            self.problems.add(row.at, f"error condition {row.condition!r} is not defined by any type{near}")
+            message = f"error condition {row.condition!r} is not defined by any type"
+            self.problems.add_unknown(row.at, message, near)
         if guards is None or not row.result or (row.target is not None and target is None):
             return None
         return Cell(

@@ -72,8 +72,12 @@ def _required(name: str | None, at: Location, use: str, scope: Scope) -> Archety
         known = [
             known for known, archetype in scope.archetypes.items() if archetype.providers or archetype.is_open
         ]
-        near = suggestion(name, known) or "; declare it open where nothing here provides it"
-        scope.problems.add(at, f"{use} requires the unknown archetype {name!r}{near}")
+        scope.problems.add_unknown(
+            at,
+            f"{use} requires the unknown archetype {name!r}",
+            suggestion(name, known),
+            "; declare it open where nothing here provides it",
+        )
     return found
 
 
@@ -82,7 +86,7 @@ def _check_references(raw: RawField, type_: Type | None, use: str, scope: Scope)
     found = scope.archetypes.get(name)
     if found is None:
         near = suggestion(name, scope.archetypes)
-        scope.problems.add(raw.at, f"{use} references the unknown archetype {name!r}{near}")
+        scope.problems.add_unknown(raw.at, f"{use} references the unknown archetype {name!r}", near)
     if type_ is not None and type_.base is not None and type_.primitive != "symbol":
         scope.problems.add(
             raw.at, f"{use} has f:references, which only a symbol can have, not a {type_.primitive}"

@@ -71,7 +71,8 @@ class Scope:
         """The type of that name; when there is none, a problem that starts with ``use`` (``field 'x'``)."""
         found = self.types.get(name)
         if found is None and name:
-            self.problems.add(at, f"{use} has the unknown type {name!r}{suggestion(name, self.types)}")
+            near = suggestion(name, self.types)
+            self.problems.add_unknown(at, f"{use} has the unknown type {name!r}", near)
         return found
 
 
@@ -351,7 +352,7 @@ def _max_length(raw: RawType, type_: Type, scope: Scope) -> int | None:
             raw.at, f"type {raw.name!r} has f:max-length, which only {', '.join(_SIZED)} can have"
         )
     length = number(raw.max_length, "f:max-length", raw.at, scope)
-    if length < 1 and raw.max_length.isdigit():
+    if length < 1 and raw.max_length.lstrip("-").isdigit():
         scope.problems.add(raw.at, f"f:max-length of type {raw.name!r} is {length}; it must be at least 1")
     return length
 

@@ -165,8 +165,15 @@ def _provider(kind: type) -> Strategy:
     return SIMPLE[_PLAIN.get(kind, kind.__name__.lower())]
 
 
+def is_free(archetype: str) -> bool:
+    """Whether nothing is known that provides an archetype: it is left to extensions altogether."""
+    return archetype not in PROVIDERS or not PROVIDERS[archetype].encoders
+
+
 def provided(name: str) -> Strategy:
     """What may stand where an archetype is required: every provider, and what this dialect does not know."""
+    if is_free(name):
+        return values
     providers = PROVIDERS[name]
     return st.one_of(*map(_provider, providers.encoders), st.builds(Described, DESCRIPTORS, values))
 

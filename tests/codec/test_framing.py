@@ -231,11 +231,11 @@ def test_the_body_opens_with_one_of_nine_performatives() -> None:
     "body",
     [
         b"\x00\x53\x19\x45",
-        b"\x00\x80\x00\x00\x00\x01\x00\x00\x00\x10\x45",
+        b"\x00\x80\x00\x00\x00\x01\x00\x00\x00\x10\xc0\x04\x01\xa1\x01c",
         encode_value(amqp.Symbol("amqp:open:list")),
         encode_value("open"),
         encode_value([]),
-        b"\x00\xa3\x0eamqp:open:listx\x45",
+        b"\x00\xa3\x0famqp:open:list2\xc0\x04\x01\xa1\x01c",
         b"\x00\x52\x10\xc0\x04\x01\xa1\x01c",
         b"\x00\x45\x45",
         encode_value(amqp.Accepted()),
@@ -243,7 +243,7 @@ def test_the_body_opens_with_one_of_nine_performatives() -> None:
 )
 def test_nothing_else_may_open_the_body(body: bytes) -> None:
     for decode in (decode_performative, lambda octets: decode_frame(frame(octets))):
-        with pytest.raises(DecodeError):
+        with pytest.raises(DecodeError, match=r"starts with a performative|not that of a performative"):
             decode(body)
 
 
@@ -360,10 +360,9 @@ def test_the_limit_may_be_changed_between_calls() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_items_own_their_octets(kind: Callable[[bytes], Any]) -> None:
+def test_items_own_their_octets(kind: Callable[[Any], Any]) -> None:
     octets = bytearray(ITEMS[4])
-    data = kind(octets) if kind is bytes else (octets if kind is bytearray else memoryview(octets))
-    (item,) = FrameReader().feed(data)
+    (item,) = FrameReader().feed(octets if kind is bytearray else kind(octets))
     octets[:] = bytes(len(octets))
     assert type(item) is bytes
     assert item == ITEMS[4]

@@ -50,13 +50,13 @@ def test_opposite_numbers_are_not_comparable(start: int) -> None:
     assert not number >= opposite
     assert number != opposite
     with pytest.raises(ValueError, match="neither is ahead"):
-        number - opposite
+        _ = number - opposite
 
 
 @pytest.mark.parametrize("steps", [-1, HALF, LAST])
 def test_more_steps_than_half_the_circle_cannot_be_taken(steps: int) -> None:
     with pytest.raises(ValueError, match="steps on"):
-        SerialNumber(0) + steps
+        _ = SerialNumber(0) + steps
 
 
 @pytest.mark.parametrize("value", [-1, LAST + 1])
@@ -64,7 +64,7 @@ def test_a_number_has_32_bits(value: int) -> None:
     with pytest.raises(ValueError, match="SerialNumber holds 0 to 4294967295"):
         SerialNumber(value)
     with pytest.raises(ValueError, match="SerialNumber holds"):
-        value - SerialNumber(0)
+        _ = value - SerialNumber(0)
 
 
 def test_a_serial_number_is_an_int() -> None:

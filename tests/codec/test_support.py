@@ -188,9 +188,9 @@ def test_a_described_value_that_cannot_be_read() -> None:
     ("held", "count", "name", "reason"),
     [
         (Held(), 0, "first-field", "is mandatory but None"),
-        (Held(-1), 0, "first-field", "cannot hold -1 (broken)"),
-        (Held(1, 5), 1, "second", "cannot hold 5 (broken)"),
-        (Held(1, "x", 5), 1, "third", "cannot hold 5 (broken)"),
+        (Held(-1), 0, "first-field", "-1 is not a value of type uint"),
+        (Held(1, 5), 1, "second", "5 is not a value of type uint"),
+        (Held(1, "x", 5), 1, "third", "5 is not a value of type uint"),
     ],
 )
 def test_a_failed_encoder_is_blamed_on_the_first_field_that_is_left(

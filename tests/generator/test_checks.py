@@ -472,6 +472,10 @@ MAPS = {
         ['<type name="t" class="restricted" source="binary" f:max-length="0"/>'],
         ["part.xml:3: f:max-length of type 't' is 0; it must be at least 1"],
     ),
+    "length-below-nothing": (
+        ['<type name="t" class="restricted" source="binary" f:max-length="-1"/>'],
+        ["part.xml:3: f:max-length of type 't' is -1; it must be at least 1"],
+    ),
     "length-that-is-no-number": (
         ['<type name="t" class="restricted" source="binary" f:max-length="ten"/>'],
         ["part.xml:3: f:max-length 'ten' is not a whole number"],
@@ -829,3 +833,25 @@ def test_the_namespace_prefix_does_not_matter(tmp_path: Path) -> None:
 
 
 NS = "http://www.amqp.org/schema/amqp.xsd"
+
+
+def test_a_file_that_cannot_be_read_is_not_buried_under_what_it_would_define(tmp_path: Path) -> None:
+    lines = [
+        '<type name="a" class="restricted" source="unit"/>',
+        *TYPE,
+        '<field name="x" type="elsewhere"/>',
+        END,
+    ]
+    asking = '<field name="y" type="*" requires="elsewhere-too"/>'
+    lines[-1:] = [asking, END]
+    typo = "tiny/part.xml:3: type 'a' has the unknown type 'unit'; did you mean 'uint'?"
+    assert problems(tmp_path, *lines, broken="<amqp>") == [
+        "tiny/broken.xml:1: not well-formed XML: Premature end of data in tag amqp line 1",
+        typo,
+    ]
+    assert problems(tmp_path, *lines, broken=section(name="broken")) == [
+        typo,
+        "tiny/part.xml:6: field 'x' has the unknown type 'elsewhere'",
+        "tiny/part.xml:7: field 'y' requires the unknown archetype 'elsewhere-too'; "
+        "declare it open where nothing here provides it",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import io
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from amqpforge_generator.cli import main
 from tests.generator.forging import PLAIN, SPEC, TARGET, Workshop, make_workshop, run, run_process, tree
 
 
@@ -234,3 +236,21 @@ def test_the_module_runs_as_a_command() -> None:
     )
     assert done.returncode == 0
     assert done.stdout.startswith("usage: amqpforge-generate")
+
+
+def test_a_reader_that_goes_away_is_no_error(shop: Workshop) -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str, /) -> int:
+            raise BrokenPipeError
+
+    err = io.StringIO()
+    arguments = [
+        "--spec",
+        str(shop.spec),
+        "--templates",
+        str(shop.target),
+        "--out",
+        str(shop.folder),
+        "--list",
+    ]
+    assert (main(arguments, Closed(), err), err.getvalue()) == (0, "")

@@ -31,6 +31,7 @@ from amqpforge_generator.names import SpecText
 from amqpforge_generator.target import Literals, Names, Prose, Target, TargetErrors, load_target
 from amqpforge_spec import dialect_folder
 from tests.generator.forging import GOLDEN, SPEC, TARGET, make_workshop, run, tree
+from tests.generator.inline import section
 
 UPDATE = "AMQPFORGE_UPDATE_GOLDEN"
 
@@ -93,17 +94,114 @@ assert [choice.value for choice in e.Hostile] == ['"; import os #', chr(92), "{{
 assert "turned" in e.Hostile.__doc__ and chr(0x202E) not in e.Hostile.__doc__
 assert e.LIMIT == 42
 """
-    environment = {**os.environ, "PYTHONPATH": str(extended), "PYTHONDONTWRITEBYTECODE": "1"}
+    assert _run_script(extended, script) == (0, "")
+
+
+def test_names_that_python_has_other_plans_for_still_work(extended: Path) -> None:
+    script = """
+from decimal import Decimal
+from uuid import UUID
+from amqpforge_protocol import extended as e
+clash = e.Clash(encode_=1, self=2, type="a", len="b", str_="c", bytes_=b"d", list_=[3], int_=4, body=b"e")
+clash.pack_uint, clash.budget = 5, e.AmqpDecimal(6)
+assert e.decode_value(clash.encode())[0] == clash
+assert e.Clash.FIELDS[0][:2] == ("encode", "encode_") and e.Clash().encode()[-1] == 0x45
+message = e.AmqpMessage(price=Decimal("1.5"))
+assert e.decode_value(message.encode())[0] == message
+assert e.Message(body=e.AmqpValue(1)) == e.decode_message(e.encode_message(e.Message(body=e.AmqpValue(1))))
+"""
+    assert _run_script(extended, script) == (0, "")
+
+
+def test_maps_take_keys_of_any_types(extended: Path) -> None:
+    script = """
+from uuid import UUID
+from amqpforge_protocol.extended import *
+store = Store(letter=Letter.A)
+store.shelf = {ULong(1): "a", Symbol("b"): 2}
+store.drawer = {UInt(1): "a", UUID(int=1): 2, UInt(2): None}
+store.box = {"text": 1, Symbol("symbol"): [2]}
+store.heap = {1: True, "b": 2.5}
+back = decode_value(store.encode())[0]
+assert back.encode() == store.encode() and back.shelf == store.shelf and back.box == store.box
+assert [type(key) for key in back.drawer] == [UInt, UUID, UInt] and dict(back.drawer.items()) == store.drawer
+assert [type(key) for key in back.box] == [str, Symbol] and back.heap == store.heap
+assert Store(shelf={"b": 1}).encode() == Store(shelf={Symbol("b"): 1}).encode()
+same = Store(drawer=Map([(UInt(1), "a"), (UUID(int=1), "b")]))
+assert list(decode_value(same.encode())[0].drawer.items()) == list(same.drawer.items())
+for field, key in ("drawer", 1), ("drawer", "a"), ("shelf", 1), ("box", 1):
+    try:
+        Store(**{field: {key: 0}}).encode()
+    except EncodeError as error:
+        assert error.field == field and f"the key {key!r} is not of type" in error.reason, error
+    else:
+        raise AssertionError(field)
+try:
+    decode_value(Store(heap={1: []}).encode())
+except EncodeError as error:
+    assert "simple types only" in error.reason
+"""
+    assert _run_script(extended, script) == (0, "")
+
+
+def test_a_dialect_without_frames_or_messages_is_a_package_too(tmp_path: Path) -> None:
+    folder = tmp_path / "spec" / "mini"
+    folder.mkdir(parents=True)
+    shutil.copy(dialect_folder("amqp_1_0") / "types.xml", folder)
+    (folder / "things.xml").write_text(
+        section(
+            '<type name="thing" class="composite" source="list" label="A thing">',
+            '<descriptor name="example:thing:list" code="0x00000fff:0x00000001"/>',
+            '<field name="weight" type="double" label="In grams"/>',
+            "</type>",
+            name="things",
+        ),
+        encoding="utf-8",
+    )
+    result = run("--spec", tmp_path / "spec", "--out", tmp_path)
+    assert (result.code, result.err) == (0, "")
+    made = {file.name for file in (tmp_path / "generated" / "amqpforge_protocol" / "mini").iterdir()}
+    assert made == {"__init__.py", "archetypes.py", "registry.py", "things.py", "types.py"}
+    script = """
+from amqpforge_protocol.mini import Thing, decode_value
+assert decode_value(Thing(weight=1.5).encode())[0] == Thing(weight=1.5)
+"""
+    assert _run_script(tmp_path / "generated", script) == (0, "")
+
+
+def test_what_the_python_target_cannot_write_is_said_by_file_and_line(tmp_path: Path) -> None:
+    folder = tmp_path / "spec" / "mini"
+    folder.mkdir(parents=True)
+    shutil.copy(dialect_folder("amqp_1_0") / "types.xml", folder)
+    (folder / "things.xml").write_text(
+        section(
+            '<type name="thing" class="composite" source="list" label="A thing">',
+            '<descriptor name="example:thing:list" code="0x00000fff:0x00000001"/>',
+            '<field name="parts" type="thing" multiple="true" label="Smaller things"/>',
+            "</type>",
+            name="things",
+        ),
+        encoding="utf-8",
+    )
+    result = run("--spec", tmp_path / "spec", "--out", tmp_path)
+    assert result.code == 1
+    assert 'mini/things.xml:5: field "parts" of "thing" takes several described values' in result.err
+    assert not (tmp_path / "generated").exists()
+
+
+def _run_script(folder: Path, script: str) -> tuple[int, str]:
+    """Run a script that imports from ``folder``; its exit code and what it wrote to the error stream."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
         env=environment,
-        cwd=extended,
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    return done.returncode, done.stderr
 
 
 LINK = re.compile(r"(?<!\\)\]\(([^)]*)\)")

@@ -2,7 +2,7 @@
 # source amqp_1_0/types.xml sha256 1987e8569f3f9e4ef02fc01caec6124b1134a8a5301be50ebf65f31f544a7c3a
 # source amqp_1_0/transport.xml sha256 d7850b616562bd7dc5f65de4ed295a388c77a32f97e95f52906a2c14f814d8eb
 # source amqp_1_0/messaging.xml sha256 ab11fe77ac631c63f29009b21b657c0126b903b387d60b5fb3a769f025409290
-# source amqp_1_0/transactions.xml sha256 7b97fd5c033b64dfef2fdb28e051249b3543557c6c1fbfa133786f34b572e9d6
+# source amqp_1_0/transactions.xml sha256 d4ef90833b4baae118fb2ab86e5b7b1adcb1b6ed868529fbcb99f61f9a36b893
 # source amqp_1_0/security.xml sha256 0f49f79a3057a9da5841c693c15427f6b1f45e6f494312f873dd5178ffac2778
 # source amqp_1_0/states.xml sha256 784c5c7587852945e00d3344dcf4c4683f7e0ebeb193323784916fec5d551bc2
 

@@ -2,7 +2,7 @@
 # source amqp_1_0/types.xml sha256 1987e8569f3f9e4ef02fc01caec6124b1134a8a5301be50ebf65f31f544a7c3a
 # source amqp_1_0/transport.xml sha256 d7850b616562bd7dc5f65de4ed295a388c77a32f97e95f52906a2c14f814d8eb
 # source amqp_1_0/messaging.xml sha256 ab11fe77ac631c63f29009b21b657c0126b903b387d60b5fb3a769f025409290
-# source amqp_1_0/transactions.xml sha256 7b97fd5c033b64dfef2fdb28e051249b3543557c6c1fbfa133786f34b572e9d6
+# source amqp_1_0/transactions.xml sha256 d4ef90833b4baae118fb2ab86e5b7b1adcb1b6ed868529fbcb99f61f9a36b893
 # source amqp_1_0/security.xml sha256 0f49f79a3057a9da5841c693c15427f6b1f45e6f494312f873dd5178ffac2778
 # source amqp_1_0/states.xml sha256 784c5c7587852945e00d3344dcf4c4683f7e0ebeb193323784916fec5d551bc2
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from amqpforge_protocol._support.errors import CodecError, DecodeError, EncodeError, truncated
+from amqpforge_protocol._support.errors import CodecError, DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 
 from .messaging import (
@@ -180,6 +180,7 @@ _REPEATABLE = frozenset(
         AmqpSequence.DESCRIPTOR,
     )
 )
+_BODIES = "a list of Data, a list of AmqpSequence, or one AmqpValue"
 _UNKNOWN = -1
 
 
@@ -314,8 +315,9 @@ def _section_at(octets: bytes, pos: int, budget: Budget) -> tuple[int, int]:
         descriptor, start = read_descriptor(octets, pos + 1, budget)
     except (IndexError, struct.error) as error:
         raise truncated(octets) from error
-    code = _BY_SYMBOL.get(descriptor, descriptor) if type(descriptor) in (ULong, Symbol) else _UNKNOWN
-    return code if isinstance(code, int) else _UNKNOWN, start
+    if type(descriptor) is ULong:
+        return int(descriptor), start
+    return _BY_SYMBOL.get(descriptor, _UNKNOWN) if type(descriptor) is Symbol else _UNKNOWN, start
 
 
 def _decode_section(octets: bytes, code: int, start: int, budget: Budget) -> tuple[Any, int]:
@@ -353,7 +355,7 @@ def encode_message(message: Message) -> bytes:
 
 def _encode_section(section: Any, kind: type[Any]) -> bytes:
     if type(section) is not kind:
-        raise EncodeError(f"{section!r} is not a {kind.__name__}", type=kind.XML_NAME)
+        raise EncodeError(f"{shown(section)} is not a {kind.__name__}", type=kind.XML_NAME)
     octets: bytes = section.encode()
     return octets
 
@@ -398,10 +400,12 @@ def _fresh_bare(message: Message) -> bytes:
             Data,
             AmqpSequence,
         ):
-            raise EncodeError(f"{body[0]!r} is not a body section", type="message", field="body")
+            raise EncodeError(
+                f"[{shown(body[0])}, ...] is not a body; expected {_BODIES}", type="message", field="body"
+            )
         parts += [_encode_section(section, kind) for section in body]
     else:
-        raise EncodeError(f"{body!r} is not a body", type="message", field="body")
+        raise EncodeError(f"{shown(body)} is not a body; expected {_BODIES}", type="message", field="body")
     return b"".join(parts)
 
 

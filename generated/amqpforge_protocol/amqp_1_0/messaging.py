@@ -12,7 +12,6 @@ Section 3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NewType, TypeAlias
 from uuid import UUID
@@ -29,6 +28,7 @@ from amqpforge_protocol._support.composite import (
     raise_value_error,
 )
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
+from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import SymbolEnum, Timestamp, UInt
 
 from .registry import (
@@ -304,15 +304,6 @@ FOOTER_RULE = MapRule(
     tolerated=("string",),
 )
 
-ANNOTATIONS_RULE = MapRule(
-    "annotations",
-    keys=(
-        "symbol",
-        "ulong",
-    ),
-    tolerated=("string",),
-)
-
 FILTER_SET_RULE = MapRule(
     "filter-set",
     keys=("symbol",),
@@ -368,7 +359,7 @@ TERMINUS_EXPIRY_POLICY_OCTETS = Choices(
 )
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Header:
     """How the message wants to be delivered.
 
@@ -572,7 +563,7 @@ def decode_header(data: bytes, pos: int, budget: Budget) -> tuple[Header, int]:
     return new, end
 
 
-@dataclass(slots=True)
+@record()
 class DeliveryAnnotations:
     """Annotations for the next peer only.
 
@@ -612,7 +603,7 @@ def decode_delivery_annotations(data: bytes, pos: int, budget: Budget) -> tuple[
     return new, behind
 
 
-@dataclass(slots=True)
+@record()
 class MessageAnnotations:
     """Annotations that stay with the message.
 
@@ -652,7 +643,7 @@ def decode_message_annotations(data: bytes, pos: int, budget: Budget) -> tuple[M
     return new, behind
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Properties:
     """Standard properties set by the sender.
 
@@ -1092,7 +1083,7 @@ def decode_properties(data: bytes, pos: int, budget: Budget) -> tuple[Properties
     return new, end
 
 
-@dataclass(slots=True)
+@record()
 class ApplicationProperties:
     """The application's own properties.
 
@@ -1131,7 +1122,7 @@ def decode_application_properties(data: bytes, pos: int, budget: Budget) -> tupl
     return new, behind
 
 
-@dataclass(slots=True)
+@record()
 class Data:
     """Body of opaque octets.
 
@@ -1183,7 +1174,7 @@ def decode_data(data: bytes, pos: int, budget: Budget) -> tuple[Data, int]:
     return new, pos
 
 
-@dataclass(slots=True)
+@record()
 class AmqpSequence:
     """Body of a list of values.
 
@@ -1222,7 +1213,7 @@ def decode_amqp_sequence(data: bytes, pos: int, budget: Budget) -> tuple[AmqpSeq
     return new, behind
 
 
-@dataclass(slots=True)
+@record()
 class AmqpValue:
     """Body of one value.
 
@@ -1260,7 +1251,7 @@ def decode_amqp_value(data: bytes, pos: int, budget: Budget) -> tuple[AmqpValue,
     return new, behind
 
 
-@dataclass(slots=True)
+@record()
 class Footer:
     """Annotations that close the message.
 
@@ -1299,7 +1290,7 @@ def decode_footer(data: bytes, pos: int, budget: Budget) -> tuple[Footer, int]:
     return new, behind
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Received:
     """How far the payload has come.
 
@@ -1406,7 +1397,7 @@ def decode_received(data: bytes, pos: int, budget: Budget) -> tuple[Received, in
     return new, end
 
 
-@dataclass(slots=True)
+@record()
 class Accepted:
     """The message was processed.
 
@@ -1444,7 +1435,7 @@ def decode_accepted(data: bytes, pos: int, budget: Budget) -> tuple[Accepted, in
     return _ACCEPTED, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Rejected:
     """The message can never be processed.
 
@@ -1519,7 +1510,7 @@ def decode_rejected(data: bytes, pos: int, budget: Budget) -> tuple[Rejected, in
     return new, end
 
 
-@dataclass(slots=True)
+@record()
 class Released:
     """The message goes back as it was.
 
@@ -1558,7 +1549,7 @@ def decode_released(data: bytes, pos: int, budget: Budget) -> tuple[Released, in
     return _RELEASED, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Modified:
     """The message goes back changed.
 
@@ -1694,7 +1685,7 @@ def decode_modified(data: bytes, pos: int, budget: Budget) -> tuple[Modified, in
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Source:
     """Where the messages of a link come from.
 
@@ -2038,7 +2029,7 @@ def decode_source(data: bytes, pos: int, budget: Budget) -> tuple[Source, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Target:
     """Where the messages of a link go.
 
@@ -2286,7 +2277,7 @@ def decode_target(data: bytes, pos: int, budget: Budget) -> tuple[Target, int]:
     return new, end
 
 
-@dataclass(slots=True)
+@record()
 class DeleteOnClose:
     """The node goes with the link that made it.
 
@@ -2322,7 +2313,7 @@ def decode_delete_on_close(data: bytes, pos: int, budget: Budget) -> tuple[Delet
     return _DELETE_ON_CLOSE, end
 
 
-@dataclass(slots=True)
+@record()
 class DeleteOnNoLinks:
     """The node goes with its last link.
 
@@ -2358,7 +2349,7 @@ def decode_delete_on_no_links(data: bytes, pos: int, budget: Budget) -> tuple[De
     return _DELETE_ON_NO_LINKS, end
 
 
-@dataclass(slots=True)
+@record()
 class DeleteOnNoMessages:
     """The node goes when it is empty.
 
@@ -2394,7 +2385,7 @@ def decode_delete_on_no_messages(data: bytes, pos: int, budget: Budget) -> tuple
     return _DELETE_ON_NO_MESSAGES, end
 
 
-@dataclass(slots=True)
+@record()
 class DeleteOnNoLinksOrMessages:
     """The node goes when it is empty and without links.
 

@@ -2,7 +2,7 @@
 # source amqp_1_0/types.xml sha256 1987e8569f3f9e4ef02fc01caec6124b1134a8a5301be50ebf65f31f544a7c3a
 # source amqp_1_0/transport.xml sha256 d7850b616562bd7dc5f65de4ed295a388c77a32f97e95f52906a2c14f814d8eb
 # source amqp_1_0/messaging.xml sha256 ab11fe77ac631c63f29009b21b657c0126b903b387d60b5fb3a769f025409290
-# source amqp_1_0/transactions.xml sha256 7b97fd5c033b64dfef2fdb28e051249b3543557c6c1fbfa133786f34b572e9d6
+# source amqp_1_0/transactions.xml sha256 d4ef90833b4baae118fb2ab86e5b7b1adcb1b6ed868529fbcb99f61f9a36b893
 # source amqp_1_0/security.xml sha256 0f49f79a3057a9da5841c693c15427f6b1f45e6f494312f873dd5178ffac2778
 # source amqp_1_0/states.xml sha256 784c5c7587852945e00d3344dcf4c4683f7e0ebeb193323784916fec5d551bc2
 
@@ -21,14 +21,16 @@ from typing import Any, TypeVar
 
 from amqpforge_protocol._support.composite import OCTET
 from amqpforge_protocol._support.containers import Array, Described, Map
-from amqpforge_protocol._support.errors import CodecError, DecodeError, EncodeError
+from amqpforge_protocol._support.errors import CodecError, DecodeError, EncodeError, shown
 from amqpforge_protocol._support.wrappers import Symbol, Timestamp, ULong
 
 from .types import (
     BOOLEAN_OCTET,
+    CLASSES_BY_NAME,
     COMPOSITES,
     DECODERS,
     ENCODERS,
+    ENCODERS_BY_NAME,
     SIMPLE_CLASSES,
     SYMBOLS,
     Budget,
@@ -40,6 +42,7 @@ from .types import (
     encode_string,
     encode_symbol,
     encode_ulong,
+    encode_value,
     new_int,
     read_descriptor,
     read_map,
@@ -95,7 +98,9 @@ class Providers:
     def refuse(self, value: object) -> str:
         """The reason why ``value`` may not stand here."""
         names = sorted(kind.__name__ for kind in self.encoders)
-        return f"{value!r} does not provide {self.name}; expected {', '.join(names) or 'a described value'}"
+        return (
+            f"{shown(value)} does not provide {self.name}; expected {', '.join(names) or 'a described value'}"
+        )
 
     def admits(self, value: object) -> bool:
         """Whether ``value`` may stand here."""
@@ -146,7 +151,7 @@ def read_provided(data: bytes, pos: int, budget: Budget, providers: Providers) -
         return decoder(data, behind, budget)
     if not is_lawful or descriptor in COMPOSITES or not providers.is_open:
         raise DecodeError(
-            f"a value with descriptor {descriptor!r} does not provide {providers.name}", offset=pos
+            f"a value with descriptor {shown(descriptor)} does not provide {providers.name}", offset=pos
         )
     return decode_described(data, pos + 1, budget)
 
@@ -184,12 +189,14 @@ def check_references(symbols: Iterable[str], providers: Providers, error: type[C
     if type(symbols) is list and providers.descriptors.issuperset(symbols):
         return symbols
     if isinstance(symbols, (str, bytes)) or not isinstance(symbols, Iterable):
-        raise error(f"{symbols!r} is not a list of symbols")
+        raise error(f"{shown(symbols)} is not a list of symbols")
     listed = list(symbols)
     for symbol in listed:
         if symbol not in providers.decoders and (symbol in COMPOSITES or ":" not in symbol):
             names = ", ".join(sorted(name for name in providers.decoders if isinstance(name, str)))
-            raise error(f"{symbol!r} is not the descriptor of a type that provides {providers.name}: {names}")
+            raise error(
+                f"{shown(symbol)} is not the descriptor of a type that provides {providers.name}: {names}"
+            )
     return listed
 
 
@@ -202,7 +209,7 @@ class Choices(dict[Any, E]):
 
     def __missing__(self, value: object) -> E:
         expected = ", ".join([repr(known) for known in self])
-        raise CodecError(f"{value!r} is not a {self.name}; expected {expected}")
+        raise CodecError(f"{shown(value)} is not a {self.name}; expected {expected}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,12 +234,13 @@ class MapRule:
 
     Attributes:
         name: the specification's name of the type.
-        keys: primitive types that a key may have.
+        keys: primitive types that a key may have; none means any.
         tolerated: primitive types of keys that are read nevertheless, unless decoding is strict.
         values: ``any``, ``simple`` (no list, map, array or described value) or ``described-or-null``.
         entries: what stands under reserved keys.
-        key_code: the constructor that keys usually have; -1, which is none, if ``is_quick`` is not so.
+        key_code: the constructor that keys usually have; -1, which is none, if ``is_quick`` is not so or keys are no texts.
         is_quick: entries that are neither compound nor described need no check of their values.
+        is_plain: keys are texts or ulongs, and the map is a dict; with others it is a ``Map`` if a dict cannot hold it.
         encode_key: writes a key as one of ``keys``, or refuses it.
     """
 
@@ -241,6 +249,7 @@ class MapRule:
         "_strict_classes",
         "encode_key",
         "entries",
+        "is_plain",
         "is_quick",
         "key_code",
         "keys",
@@ -264,14 +273,16 @@ class MapRule:
         self.values = values
         self.entries = entries or {}
         self.is_quick = values != "described-or-null" and not self.entries
-        self.key_code = (0xA3 if "symbol" in keys else 0xA1) if self.is_quick else -1
-        self.encode_key = _KEY_ENCODERS[keys]
-        self._strict_classes = frozenset(_KEY_CLASSES[key] for key in keys)
-        self._classes = self._strict_classes.union(_KEY_CLASSES[key] for key in tolerated)
+        self.key_code = _key_code(keys) if self.is_quick else -1
+        self.encode_key = _KEY_ENCODERS.get(keys) or _key_encoder(keys)
+        self._strict_classes = frozenset(CLASSES_BY_NAME[key] for key in keys)
+        self._classes = self._strict_classes.union(CLASSES_BY_NAME[key] for key in tolerated)
+        self.is_plain = bool(keys) and self._classes <= {str, Symbol, ULong}
 
     def admits_keys(self, entries: Iterable[Any], is_strict: bool) -> bool:
         """Whether all keys are of an allowed type."""
-        return (self._strict_classes if is_strict else self._classes).issuperset(map(type, entries))
+        allowed = self._strict_classes if is_strict else self._classes
+        return not self.keys or allowed.issuperset(map(type, entries))
 
     def check(self, entries: Mapping[Any, Value] | Map, error: type[CodecError]) -> None:
         """Raise ``error`` if a value is not allowed under its key."""
@@ -292,7 +303,9 @@ class MapRule:
     ) -> None:
         for key, value in entries.items():
             if not admits(value):
-                raise error(f"the value of {key!r} is a {type(value).__name__}; {self.name} holds {expected}")
+                raise error(
+                    f"the value of {shown(key)} is a {type(value).__name__}; {self.name} holds {expected}"
+                )
 
 
 def _encode_symbol_or_ulong(key: Any) -> bytes:
@@ -301,7 +314,7 @@ def _encode_symbol_or_ulong(key: Any) -> bytes:
 
 def _encode_plain_string(key: Any) -> bytes:
     if type(key) is not str:
-        raise EncodeError(f"{key!r} is not a plain str")
+        raise EncodeError(f"{shown(key)} is not a plain str")
     return encode_string(key)
 
 
@@ -311,7 +324,28 @@ _KEY_ENCODERS: dict[tuple[str, ...], Callable[[Any], bytes]] = {
     ("symbol", "ulong"): _encode_symbol_or_ulong,
 }
 
-_KEY_CLASSES: dict[str, type] = {"string": str, "symbol": Symbol, "ulong": ULong}
+
+def _key_code(keys: tuple[str, ...]) -> int:
+    """The short constructor of the texts among ``keys``; -1 if there are none, or two kinds of them."""
+    codes = [code for name, code in (("symbol", 0xA3), ("string", 0xA1)) if name in keys]
+    return codes[0] if len(codes) == 1 else -1
+
+
+def _key_encoder(keys: tuple[str, ...]) -> Callable[[Any], bytes]:
+    """Writes keys of any of the types ``keys``; a plain ``str`` is a symbol where no string is allowed."""
+    if not keys:
+        return encode_value
+    encoders = {CLASSES_BY_NAME[key]: ENCODERS_BY_NAME[key] for key in keys}
+    if "symbol" in keys:
+        encoders.setdefault(str, encode_symbol)
+
+    def encode_key(key: Any) -> bytes:
+        kind = Symbol if isinstance(key, Symbol) else type(key)
+        if kind not in encoders:
+            raise EncodeError(f"the key {shown(key)} is not of type {' or '.join(keys)}")
+        return encoders[kind](key)
+
+    return encode_key
 
 
 def _is_described_or_null(value: Value) -> bool:
@@ -323,7 +357,7 @@ def _is_simple(value: Value) -> bool:
     return not isinstance(value, compound) and not hasattr(type(value), "DESCRIPTOR")
 
 
-def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[dict[Any, Value], int]:
+def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[Value, int]:
     """The restricted map at ``pos``, and the offset behind it.
 
     Nearly all maps have keys in their one short form and values that are neither compound nor described: one loop reads
@@ -391,14 +425,14 @@ def read_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[di
     return entries, end
 
 
-def _read_any_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[dict[Any, Value], int]:
+def _read_any_keyed(data: bytes, pos: int, budget: Budget, rule: MapRule) -> tuple[Value, int]:
     value, behind = read_map(data, pos, budget)
     if not rule.admits_keys(value, bool(budget[2])):
         raise DecodeError(
-            f"its keys are {list(value)!r}, not all of type {' or '.join(rule.keys)}", offset=pos
+            f"its keys are {shown(list(value))}, not all of type {' or '.join(rule.keys)}", offset=pos
         )
     rule.check(value, DecodeError)
-    if not isinstance(value, Map):
+    if not isinstance(value, Map) or not rule.is_plain:
         return value, behind
     merged = dict(value.items())
     if len(merged) != len(value):  # the same text as a symbol and as a tolerated string

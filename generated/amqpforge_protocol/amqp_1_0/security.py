@@ -11,7 +11,6 @@ Section 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final
 
@@ -25,6 +24,7 @@ from amqpforge_protocol._support.composite import (
     raise_encode_error,
     raise_misfit,
 )
+from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import UByte
 
 from .registry import Choices
@@ -149,7 +149,7 @@ SASL_CODE_BY_VALUE = Choices(
 SASL_CODE_OCTETS = Choices("sasl-code", {member: encode_ubyte(member) for member in SaslCode})
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class SaslMechanisms:
     """List what the server understands.
 
@@ -224,7 +224,7 @@ def decode_sasl_mechanisms(data: bytes, pos: int, budget: Budget) -> tuple[SaslM
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class SaslInit:
     """Choose a mechanism.
 
@@ -362,7 +362,7 @@ def decode_sasl_init(data: bytes, pos: int, budget: Budget) -> tuple[SaslInit, i
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class SaslChallenge:
     """Ask the client for a proof.
 
@@ -438,7 +438,7 @@ def decode_sasl_challenge(data: bytes, pos: int, budget: Budget) -> tuple[SaslCh
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class SaslResponse:
     """Answer a challenge.
 
@@ -514,7 +514,7 @@ def decode_sasl_response(data: bytes, pos: int, budget: Budget) -> tuple[SaslRes
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class SaslOutcome:
     """Tell the result and end the dialogue.
 

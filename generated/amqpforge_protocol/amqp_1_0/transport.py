@@ -12,7 +12,6 @@ Section 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NewType, TypeAlias
 
@@ -29,6 +28,7 @@ from amqpforge_protocol._support.composite import (
 )
 from amqpforge_protocol._support.containers import Map
 from amqpforge_protocol._support.errors import EncodeError
+from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import SymbolEnum, UByte
 
 from .registry import (
@@ -540,7 +540,7 @@ def encode_delivery_tag(value: bytes) -> bytes:
     return octets
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Open:
     """State what a connection is to be like.
 
@@ -842,7 +842,7 @@ def decode_open(data: bytes, pos: int, budget: Budget) -> tuple[Open, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Begin:
     """Start a session on a channel.
 
@@ -1074,7 +1074,7 @@ def decode_begin(data: bytes, pos: int, budget: Budget) -> tuple[Begin, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Attach:
     """Attach a link to a session.
 
@@ -1463,7 +1463,7 @@ def decode_attach(data: bytes, pos: int, budget: Budget) -> tuple[Attach, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Flow:
     """Report session windows and link credit.
 
@@ -1815,7 +1815,7 @@ def decode_flow(data: bytes, pos: int, budget: Budget) -> tuple[Flow, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Transfer:
     """Carry a message, or a piece of one.
 
@@ -2170,7 +2170,7 @@ def decode_transfer(data: bytes, pos: int, budget: Budget) -> tuple[Transfer, in
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Disposition:
     """Report the state of deliveries.
 
@@ -2367,7 +2367,7 @@ def decode_disposition(data: bytes, pos: int, budget: Budget) -> tuple[Dispositi
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Detach:
     """Take a link off its session.
 
@@ -2488,7 +2488,7 @@ def decode_detach(data: bytes, pos: int, budget: Budget) -> tuple[Detach, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class End:
     """Finish a session.
 
@@ -2563,7 +2563,7 @@ def decode_end(data: bytes, pos: int, budget: Budget) -> tuple[End, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Close:
     """Finish the connection.
 
@@ -2638,7 +2638,7 @@ def decode_close(data: bytes, pos: int, budget: Budget) -> tuple[Close, int]:
     return new, end
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Error:
     """What went wrong.
 

@@ -30,7 +30,7 @@ from amqpforge_protocol._support.decimals import (
     decode_decimal,
     encode_decimal,
 )
-from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
+from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.wrappers import (
     Byte,
@@ -87,7 +87,6 @@ Decoder: TypeAlias = Callable[[bytes, int, Budget], tuple[Any, int]]
 """Reads the value at an offset; returns it with the offset behind it."""
 
 pack_ubyte = struct.Struct(">B").pack
-unpack_ubyte = struct.Struct(">B").unpack_from
 pack_ushort = struct.Struct(">H").pack
 unpack_ushort = struct.Struct(">H").unpack_from
 pack_uint = struct.Struct(">I").pack
@@ -194,229 +193,6 @@ CONSTRUCTOR_NAMES = {
 # ---- Decoding values of a known type: ``pos`` is at the constructor ----
 
 
-def read_boolean(data: bytes, pos: int, budget: Budget) -> tuple[bool, int]:
-    """The boolean at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x41:  # true
-        value = True
-        pos += 1
-    elif code == 0x42:  # false
-        value = False
-        pos += 1
-    elif code == 0x56:  # boolean
-        value = BOOLEAN_OCTET[data[pos + 1]]
-        pos += 2
-    else:
-        raise unexpected(data, pos, "boolean")
-    return value, pos
-
-
-def read_ubyte(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The ubyte at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x50:  # ubyte
-        value = data[pos + 1]
-        pos += 2
-    else:
-        raise unexpected(data, pos, "ubyte")
-    return value, pos
-
-
-def read_ushort(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The ushort at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x60:  # ushort
-        value = unpack_ushort(data, pos + 1)[0]
-        pos += 3
-    else:
-        raise unexpected(data, pos, "ushort")
-    return value, pos
-
-
-def read_uint(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The uint at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x43:  # uint0
-        value = 0
-        pos += 1
-    elif code == 0x52:  # smalluint
-        value = data[pos + 1]
-        pos += 2
-    elif code == 0x70:  # uint
-        value = unpack_uint(data, pos + 1)[0]
-        pos += 5
-    else:
-        raise unexpected(data, pos, "uint")
-    return value, pos
-
-
-def read_ulong(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The ulong at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x44:  # ulong0
-        value = 0
-        pos += 1
-    elif code == 0x53:  # smallulong
-        value = data[pos + 1]
-        pos += 2
-    elif code == 0x80:  # ulong
-        value = unpack_ulong(data, pos + 1)[0]
-        pos += 9
-    else:
-        raise unexpected(data, pos, "ulong")
-    return value, pos
-
-
-def read_byte(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The byte at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x51:  # byte
-        value = unpack_byte(data, pos + 1)[0]
-        pos += 2
-    else:
-        raise unexpected(data, pos, "byte")
-    return value, pos
-
-
-def read_short(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The short at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x61:  # short
-        value = unpack_short(data, pos + 1)[0]
-        pos += 3
-    else:
-        raise unexpected(data, pos, "short")
-    return value, pos
-
-
-def read_int(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The int at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x54:  # smallint
-        value = unpack_byte(data, pos + 1)[0]
-        pos += 2
-    elif code == 0x71:  # int
-        value = unpack_int(data, pos + 1)[0]
-        pos += 5
-    else:
-        raise unexpected(data, pos, "int")
-    return value, pos
-
-
-def read_long(data: bytes, pos: int, budget: Budget) -> tuple[int, int]:
-    """The long at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x55:  # smalllong
-        value = unpack_byte(data, pos + 1)[0]
-        pos += 2
-    elif code == 0x81:  # long
-        value = unpack_long(data, pos + 1)[0]
-        pos += 9
-    else:
-        raise unexpected(data, pos, "long")
-    return value, pos
-
-
-def read_float(data: bytes, pos: int, budget: Budget) -> tuple[float, int]:
-    """The float at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x72,):
-        raise unexpected(data, pos, "float")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_double(data: bytes, pos: int, budget: Budget) -> tuple[float, int]:
-    """The double at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x82,):
-        raise unexpected(data, pos, "double")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_decimal32(data: bytes, pos: int, budget: Budget) -> tuple[Decimal, int]:
-    """The decimal32 at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x74,):
-        raise unexpected(data, pos, "decimal32")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_decimal64(data: bytes, pos: int, budget: Budget) -> tuple[Decimal, int]:
-    """The decimal64 at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x84,):
-        raise unexpected(data, pos, "decimal64")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_decimal128(data: bytes, pos: int, budget: Budget) -> tuple[Decimal, int]:
-    """The decimal128 at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x94,):
-        raise unexpected(data, pos, "decimal128")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_char(data: bytes, pos: int, budget: Budget) -> tuple[str, int]:
-    """The char at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x73,):
-        raise unexpected(data, pos, "char")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_timestamp(data: bytes, pos: int, budget: Budget) -> tuple[Timestamp, int]:
-    """The timestamp at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0x83:  # ms64
-        value = new_int(Timestamp, unpack_long(data, pos + 1)[0])
-        pos += 9
-    else:
-        raise unexpected(data, pos, "timestamp")
-    return value, pos
-
-
-def read_uuid(data: bytes, pos: int, budget: Budget) -> tuple[UUID, int]:
-    """The uuid at ``pos``, and the offset behind it."""
-    if data[pos] not in (0x98,):
-        raise unexpected(data, pos, "uuid")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_binary(data: bytes, pos: int, budget: Budget) -> tuple[bytes, int]:
-    """The binary at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0xA0:  # vbin8
-        begin = pos + 2
-        stop = begin + data[pos + 1]
-        value = data[begin:stop]
-        pos = stop
-    elif code == 0xB0:  # vbin32
-        begin = pos + 5
-        stop = begin + unpack_uint(data, pos + 1)[0]
-        value = data[begin:stop]
-        pos = stop
-    else:
-        raise unexpected(data, pos, "binary")
-    if pos > len(data):
-        raise truncated(data)
-    return value, pos
-
-
-def read_string(data: bytes, pos: int, budget: Budget) -> tuple[str, int]:
-    """The string at ``pos``, and the offset behind it."""
-    code = data[pos]
-    if code == 0xA1:  # str8-utf8
-        begin = pos + 2
-        stop = begin + data[pos + 1]
-        value = data[begin:stop].decode()
-        pos = stop
-    elif code == 0xB1:  # str32-utf8
-        begin = pos + 5
-        stop = begin + unpack_uint(data, pos + 1)[0]
-        value = data[begin:stop].decode()
-        pos = stop
-    else:
-        raise unexpected(data, pos, "string")
-    if pos > len(data):
-        raise truncated(data)
-    return value, pos
-
-
 def read_symbol(data: bytes, pos: int, budget: Budget) -> tuple[Symbol, int]:
     """The symbol at ``pos``, and the offset behind it."""
     code = data[pos]
@@ -455,16 +231,6 @@ def read_map(data: bytes, pos: int, budget: Budget) -> tuple[dict[Any, Value] | 
         0xD1,
     ):
         raise unexpected(data, pos, "map")
-    return DECODERS[data[pos]](data, pos + 1, budget)
-
-
-def read_array(data: bytes, pos: int, budget: Budget) -> tuple[Array, int]:
-    """The array at ``pos``, and the offset behind it."""
-    if data[pos] not in (
-        0xE0,
-        0xF0,
-    ):
-        raise unexpected(data, pos, "array")
     return DECODERS[data[pos]](data, pos + 1, budget)
 
 
@@ -1064,7 +830,7 @@ SMALL_STRING = tuple([bytes((0xA1, size)) for size in range(256)])
 
 
 def _not(value: object, type_name: str) -> EncodeError:
-    return EncodeError(f"{value!r} is not a value of type {type_name}")
+    return EncodeError(f"{shown(value)} is not a value of type {type_name}")
 
 
 def encode_null(value: None) -> bytes:
@@ -1309,7 +1075,7 @@ def encode_multiple(value: Iterable[Any], encode: Callable[[Any], bytes], elemen
         isinstance(value, (str, bytes, bytearray, memoryview, Mapping, Map))
         or not isinstance(value, Iterable)
     ):
-        raise EncodeError(f"{value!r} is not a list of {element} values")
+        raise EncodeError(f"{shown(value)} is not a list of {element} values")
     encoded = [encode(item) for item in value]
     return (
         encoded[0]
@@ -1467,7 +1233,10 @@ def _elements(element: str, items: list[Any]) -> tuple[bytes, bytes]:
     encode = ENCODERS_BY_NAME.get(element)
     if encode is None:
         raise EncodeError(f"{element!r} is not a primitive type", type="array")
-    return _uniform([encode(item) for item in items], element)
+    try:
+        return _uniform([encode(item) for item in items], element)
+    except TypeError as error:  # a compiled encoder checks types before it does anything else
+        raise EncodeError(f"an element is not of type {element}", type="array") from error
 
 
 def _uniform(encoded: list[bytes], element: str) -> tuple[bytes, bytes]:
@@ -1557,6 +1326,34 @@ ENCODERS_BY_NAME: dict[str, Callable[[Any], bytes]] = {
     "array": encode_array,
 }
 
+CLASSES_BY_NAME: dict[str, type] = {
+    "null": type(None),
+    "boolean": bool,
+    "ubyte": UByte,
+    "ushort": UShort,
+    "uint": UInt,
+    "ulong": ULong,
+    "byte": Byte,
+    "short": Short,
+    "int": Int,
+    "long": int,
+    "float": Float,
+    "double": float,
+    "decimal32": Decimal32,
+    "decimal64": Decimal64,
+    "decimal128": Decimal,
+    "char": Char,
+    "timestamp": Timestamp,
+    "uuid": UUID,
+    "binary": bytes,
+    "string": str,
+    "symbol": Symbol,
+    "list": list,
+    "map": dict,
+    "array": Array,
+}
+"""The Python type of the free-standing values of each type."""
+
 ENCODERS: dict[type, Callable[[Any], bytes]] = {
     type(None): encode_null,
     bool: encode_boolean,
@@ -1600,7 +1397,7 @@ def _encoder_for(value: object) -> Callable[[Any], bytes]:
             return ENCODERS[base]
     if isinstance(value, Mapping):
         return encode_map
-    raise EncodeError(f"no AMQP type holds a {type(value).__name__}: {value!r}")
+    raise EncodeError(f"no AMQP type holds a {type(value).__name__}: {shown(value)}")
 
 
 def encode_value(value: Value) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple, NoReturn
 
-from .errors import CodecError, DecodeError, EncodeError, truncated
+from .errors import CodecError, DecodeError, EncodeError, shown, truncated
 
 CODEC_FAILURES = (ValueError, TypeError, IndexError, AttributeError, OverflowError, struct.error)
 """What straight-line code raises on unfit input; :class:`CodecError` and the Unicode errors are
@@ -231,6 +231,9 @@ def raise_encode_error(
         if held is None and info.mandatory:
             raise EncodeError("is mandatory but None", type=type_name, field=info.name) from error
         if info.mandatory or (held is not info.default and held != info.default):
-            reason = _reason(error) if isinstance(error, CodecError) else f"cannot hold {held!r} ({error})"
+            kind = (
+                f"a list of {info.primitive} values" if info.multiple else f"a value of type {info.primitive}"
+            )
+            reason = _reason(error) if isinstance(error, CodecError) else f"{shown(held)} is not {kind}"
             raise EncodeError(reason, type=type_name, field=info.name) from error
     raise EncodeError(_reason(error), type=type_name) from error

@@ -71,7 +71,7 @@ def identity(value: Any) -> Hashable:
 
 
 class Map:
-    """An ordered, dict-like map for keys that a dict would merge or cannot hash, or whose hash a peer can set.
+    """An ordered, dict-like map for keys that a dict would merge or cannot hash, or that could all collide.
 
     Keys are told apart by wire type and value: ``UInt(1)`` and ``ULong(1)`` are two keys. Look-ups take the
     key with its type; a plain ``int`` is a long. Iteration follows the order of insertion. Two maps, or a

@@ -37,6 +37,15 @@ class EncodeError(CodecError):
     """A value that the protocol cannot carry in this place."""
 
 
+def shown(value: object) -> str:
+    """A value as messages show it: its repr, cut short where a peer or a user made it long."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+_MOST_SHOWN = 120
+
+
 def truncated(data: bytes) -> DecodeError:
     """The error for data that ends inside a value."""
     return DecodeError("the data ends inside a value", offset=len(data))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -20,6 +19,7 @@ from amqpforge_protocol._support.composite import (
     raise_encode_error,
     raise_misfit,
 )
+from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import Timestamp
 
 from .registry import DELIVERY_STATE, ERROR, encode_keyed, encode_provided, read_keyed, read_provided
@@ -66,7 +66,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True, kw_only=True)
+@record(kw_only=True)
 class Sample:
     """One of every kind of field.
 
@@ -376,7 +376,7 @@ def decode_sample(data: bytes, pos: int, budget: Budget) -> tuple[Sample, int]:
     return new, end
 
 
-@dataclass(slots=True)
+@record()
 class Bare:
     """No field at all.
 

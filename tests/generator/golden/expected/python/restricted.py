@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, NewType, TypeAlias
 
@@ -16,9 +15,10 @@ from amqpforge_protocol._support.composite import (
     raise_value_error,
 )
 from amqpforge_protocol._support.errors import EncodeError
+from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import SymbolEnum, UByte
 
-from .registry import ERROR, Choices, Entry, MapRule
+from .registry import Choices
 from .types import Budget, Value, encode_binary, encode_string, encode_ubyte, read_string
 
 __all__ = [
@@ -114,23 +114,6 @@ Section 9.2.
 """
 
 
-SETTINGS_RULE = MapRule(
-    "settings",
-    keys=("symbol",),
-    values="simple",
-)
-
-NOTES_RULE = MapRule(
-    "notes",
-    keys=(
-        "symbol",
-        "ulong",
-    ),
-    entries={
-        "reason": Entry(ERROR),
-    },
-)
-
 LEVEL_LOW, LEVEL_HIGH = Level
 LEVEL_BY_VALUE = Choices(
     "level",
@@ -150,7 +133,7 @@ def encode_ticket(value: bytes) -> bytes:
     return octets
 
 
-@dataclass(slots=True)
+@record()
 class Marked:
     """Text with a descriptor.
 
