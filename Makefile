@@ -46,8 +46,8 @@ run: $(DEV) ## Regenerate the protocol package, then decode a captured conversat
 	@echo "== amqpforge decode $(CAPTURE) =="
 	@$(BIN)/amqpforge decode $(CAPTURE)
 
-generate: $(DEV) ## Render generated/ from the definitions in spec/
-	$(BIN)/amqpforge-generate
+generate: $(DEV) ## Render generated/ and docs/reference from the definitions in spec/
+	$(BIN)/amqpforge-generate --target python --target markdown
 
 check: lint types fresh ## Lint, types (mypy strict, basedpyright), dependency rule, generated code is fresh
 

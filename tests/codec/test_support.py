@@ -189,8 +189,8 @@ def test_a_described_value_that_cannot_be_read() -> None:
     [
         (Held(), 0, "first-field", "is mandatory but None"),
         (Held(-1), 0, "first-field", "-1 is not a value of type uint"),
-        (Held(1, 5), 1, "second", "5 is not a value of type uint"),
-        (Held(1, "x", 5), 1, "third", "5 is not a value of type uint"),
+        (Held(1, 5), 1, "second", "5 is not a value of type string"),
+        (Held(1, "x", 5), 1, "third", "5 is not a list of symbol values"),
     ],
 )
 def test_a_failed_encoder_is_blamed_on_the_first_field_that_is_left(

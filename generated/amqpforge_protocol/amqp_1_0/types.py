@@ -784,8 +784,9 @@ def to_octets(data: Buffer, offset: int) -> bytes:
 
     Raises:
         DecodeError: no octet is at ``offset``.
+        TypeError: ``data`` is no bytes-like object; a number is none, of which bytes() would make so many zeros.
     """
-    octets = data if type(data) is bytes else bytes(data)
+    octets = data if type(data) is bytes else bytes(memoryview(data))
     if not 0 <= offset < len(octets):
         raise DecodeError("there is nothing to decode", offset=offset)
     return octets
