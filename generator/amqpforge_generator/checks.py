@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from amqpforge_generator.document import Document, Location, RawClass, RawField, RawType
@@ -51,11 +52,37 @@ def check_documents(documents: Sequence[Document], problems: Problems) -> None:
         _check_class(class_, problems)
 
 
+#: From here on two archetype names are taken for one and a slip of the pen: ``frame`` and ``sasl-frame`` stay apart.
+_SLIP = 0.85
+
+
+def _lone_archetypes(dialect: Dialect, problems: Problems) -> None:
+    """An archetype of one provider that nothing requires, spelled nearly as another: it would be lost unseen."""
+    types = _all_types(dialect)
+    asked = {
+        field.requires.name.xml
+        for type_ in types
+        for field in (*type_.fields, *type_.restriction.entries)
+        if field.requires is not None
+    }
+    names = [archetype.name.xml for archetype in dialect.archetypes]
+    for archetype in dialect.archetypes:
+        name = archetype.name.xml
+        if len(archetype.providers) != 1 or name in asked or archetype.is_open:
+            continue
+        near = get_close_matches(name, [other for other in names if other != name], n=1, cutoff=_SLIP)
+        if near:
+            provider = archetype.providers[0]
+            use = f"type {provider.name.xml!r} provides {name!r}, which nothing requires"
+            problems.add(provider.at, f"{use}; did you mean {near[0]!r}?")
+
+
 def check_dialect(dialect: Dialect, problems: Problems) -> None:
     """Names that become one identifier, choices of one value, composites that the wire cannot tell apart."""
     _collide(
         "module", ((module.name, Location(module.file, 1)) for module in dialect.modules), _snake, problems
     )
+    _lone_archetypes(dialect, problems)
     types = _all_types(dialect)
     _collide("type", ((type_.name, type_.at) for type_ in types), _camel, problems)
     definitions = (item for module in dialect.modules for item in module.definitions)

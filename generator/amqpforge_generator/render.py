@@ -78,7 +78,7 @@ def render_dialect(target: Target, dialect: Dialect) -> list[Rendered]:
                     environment, target, render, variables | {"dialect": dialect}, used, results, problems
                 )
     if problems:
-        raise TargetErrors(*problems)
+        raise TargetErrors(*dict.fromkeys(problems))  # a slip of syntax is the same for every item
     return results
 
 

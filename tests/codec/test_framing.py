@@ -372,3 +372,11 @@ def test_a_header_after_frames_is_found() -> None:
     """A size that spelled AMQP would be 1,095,586,128 octets: above any limit that is in use."""
     reader = FrameReader(max_frame_size=1 << 24)
     assert reader.feed(ITEMS[1] + ITEMS[2] + ITEMS[4]) == [ITEMS[1], ITEMS[2], ITEMS[4]]
+
+
+def test_what_precedes_a_malformed_frame_is_not_lost() -> None:
+    reader = FrameReader()
+    assert reader.feed(ITEMS[0] + bytes(8)) == [ITEMS[0]]
+    with pytest.raises(DecodeError) as caught:
+        reader.feed(b"")
+    assert caught.value.offset == len(ITEMS[0])

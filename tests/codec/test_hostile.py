@@ -304,6 +304,25 @@ def test_the_default_depth_leaves_room_on_the_stack() -> None:
         sys.setrecursionlimit(limit)
 
 
+def compound(code: int, count: int, body: bytes) -> bytes:
+    """A list or map in its form with four-octet size and count."""
+    return bytes((code,)) + (len(body) + 4).to_bytes(4, "big") + count.to_bytes(4, "big") + body
+
+
+def test_a_depth_beyond_the_stack_is_a_decode_error() -> None:
+    octets, limits = b"\x40", Limits(depth=1_000_000)
+    for _ in range(5000):
+        octets = compound(0xD0, 1, octets)
+    properties = compound(0xD1, 2, b"\xa3\x01k" + octets)
+    fields = compound(0xD0, 10, b"\xa1\x01c" + b"\x40" * 8 + properties)
+    with pytest.raises(DecodeError, match="the interpreter's stack"):
+        decode_value(octets, limits=limits)
+    with pytest.raises(DecodeError, match="the interpreter's stack"):
+        decode_performative(b"\x00\x53\x10" + fields, limits=limits)
+    with pytest.raises(DecodeError, match="the interpreter's stack"):
+        decode_message(b"\x00\x53\x77" + octets, limits=limits)
+
+
 # ---- what an error says ----
 
 

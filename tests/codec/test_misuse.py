@@ -19,6 +19,7 @@ from amqpforge_protocol.amqp_1_0 import (
     decode_performative,
     decode_value,
     encode_message,
+    encode_value,
 )
 
 
@@ -51,3 +52,13 @@ def test_a_body_says_what_it_may_be(body: Any) -> None:
         encode_message(Message(body=body))
     expected = "is not a body; expected a list of Data, a list of AmqpSequence, or one AmqpValue"
     assert caught.value.reason.endswith(expected)
+
+
+def test_a_value_that_contains_itself_is_an_encode_error() -> None:
+    value: list[Any] = []
+    value.append(value)
+    with pytest.raises(EncodeError, match="nested deeper"):
+        encode_value(value)
+    with pytest.raises(EncodeError) as caught:
+        Open(container_id="c", properties={"p": value}).encode()
+    assert (caught.value.type, caught.value.field) == ("open", "properties")

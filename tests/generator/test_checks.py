@@ -146,6 +146,15 @@ REFERENCES = {
         ],
         ["part.xml:5: field 'a' requires the unknown archetype 'adress'; did you mean 'address'?"],
     ),
+    "archetype-provided-by-a-slip-of-the-pen": (
+        [
+            '<type name="a" class="restricted" source="uint" provides="frame"/>',
+            '<type name="b" class="restricted" source="uint" provides="frame"/>',
+            '<type name="c" class="restricted" source="uint" provides="fram"/>',
+            '<type name="d" class="restricted" source="uint" provides="sasl-frame"/>',
+        ],
+        ["part.xml:5: type 'c' provides 'fram', which nothing requires; did you mean 'frame'?"],
+    ),
     "archetype-provided-by-nobody": (
         [
             '<f:archetype name="global-tx-id"/>',

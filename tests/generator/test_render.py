@@ -714,3 +714,12 @@ def test_the_shipped_targets_are_in_order(name: str) -> None:
 
     assert name in target_names()
     assert load_target(target_folder(name)).name == name
+
+
+def test_a_slip_of_syntax_is_reported_once(tmp_path: Path) -> None:
+    shop = make_workshop(tmp_path, type_txt="{{ type | class_name }}\n{% if %}\n")
+    result = shop.run()
+    assert result.code == 1
+    assert [line.partition(": ")[0] for line in result.err.splitlines()] == [
+        f"{shop.target / 'type.txt.j2'}:2"
+    ]

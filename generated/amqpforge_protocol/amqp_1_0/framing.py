@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
+from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, stopped, truncated
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 
 from .registry import FRAME, SASL_FRAME
@@ -252,8 +252,8 @@ def decode_performative(
                 f"the descriptor {shown(descriptor)} is not that of a performative", offset=offset
             )
         return decode(octets, pos, budget)
-    except (IndexError, struct.error) as error:
-        raise truncated(octets) from error
+    except (IndexError, struct.error, RecursionError) as error:
+        raise stopped(error, octets) from error
 
 
 _PERFORMATIVES: Final = {
@@ -325,14 +325,19 @@ class FrameReader:
         Each item is a protocol header (eight octets that begin with ``AMQP``) or a whole frame.
 
         Raises:
-            DecodeError: a frame is malformed or larger than ``max_frame_size``; the offset counts from the start of the
-                stream. What was complete before it is lost unless fed apart, and the stream cannot be read on.
+            DecodeError: the next frame is malformed or larger than ``max_frame_size``; the offset counts from the start of
+                the stream, which cannot be read on. Items before that frame are returned first: the call after raises.
         """
         self._held += data
         items: list[bytes] = []
         held, pos, end = self._held, 0, len(self._held)
         while end - pos >= FRAME_HEADER_SIZE:
-            size = PROTOCOL_HEADER_SIZE if held.startswith(_MAGIC, pos) else self._frame_size(pos)
+            try:
+                size = PROTOCOL_HEADER_SIZE if held.startswith(_MAGIC, pos) else self._frame_size(pos)
+            except DecodeError:
+                if not items:
+                    raise
+                break
             if end - pos < size:
                 break
             items.append(bytes(held[pos : pos + size]))

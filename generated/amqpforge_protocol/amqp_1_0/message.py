@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from amqpforge_protocol._support.errors import CodecError, DecodeError, EncodeError, shown, truncated
+from amqpforge_protocol._support.errors import CodecError, DecodeError, EncodeError, shown, stopped, truncated
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 
 from .messaging import (
@@ -195,7 +195,7 @@ def decode_message(data: Buffer, *, limits: Limits = DEFAULT_LIMITS) -> Message:
     octets = to_octets(data, 0)
     try:
         message = _decode_usual(octets, limits)
-    except (ValueError, IndexError, struct.error):
+    except (ValueError, IndexError, struct.error, RecursionError):
         message = None
     return _decode_any(octets, limits) if message is None else message
 
@@ -323,8 +323,9 @@ def _section_at(octets: bytes, pos: int, budget: Budget) -> tuple[int, int]:
 def _decode_section(octets: bytes, code: int, start: int, budget: Budget) -> tuple[Any, int]:
     try:
         return _DECODERS[code](octets, start, budget)
-    except (IndexError, struct.error) as error:
-        raise DecodeError("the data ends inside it", type=_NAMES[code], offset=len(octets)) from error
+    except (IndexError, struct.error, RecursionError) as error:
+        reason = stopped(error, octets)
+        raise DecodeError(reason.reason, type=_NAMES[code], offset=reason.offset) from error
 
 
 def _name(code: int) -> str:

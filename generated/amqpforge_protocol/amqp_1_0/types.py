@@ -30,7 +30,7 @@ from amqpforge_protocol._support.decimals import (
     decode_decimal,
     encode_decimal,
 )
-from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
+from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, stopped, truncated
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.wrappers import (
     Byte,
@@ -812,8 +812,8 @@ def decode_value(data: Buffer, offset: int = 0, *, limits: Limits = DEFAULT_LIMI
     octets = to_octets(data, offset)
     try:
         return DECODERS[octets[offset]](octets, offset + 1, [limits.elements, limits.depth, limits.strict])
-    except (IndexError, struct.error) as error:
-        raise truncated(octets) from error
+    except (IndexError, struct.error, RecursionError) as error:
+        raise stopped(error, octets) from error
 
 
 # ---- Encoding values of a known type ----
@@ -1435,7 +1435,11 @@ def encode_value(value: Value) -> bytes:
     of this package a described value, an enumeration member what its value is.
 
     Raises:
-        EncodeError: the value, or one inside it, has no AMQP type or exceeds the range of its own.
+        EncodeError: the value, or one inside it, has no AMQP type or exceeds the range of its own; or it is nested deeper than
+            the interpreter's stack allows, as one that contains itself is.
     """
     encode = ENCODERS.get(type(value))
-    return encode(value) if encode is not None else _encoder_for(value)(value)
+    try:
+        return encode(value) if encode is not None else _encoder_for(value)(value)
+    except RecursionError:
+        raise EncodeError("is nested deeper than the interpreter's stack allows") from None

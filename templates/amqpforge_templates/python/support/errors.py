@@ -49,3 +49,10 @@ _MOST_SHOWN = 120
 def truncated(data: bytes) -> DecodeError:
     """The error for data that ends inside a value."""
     return DecodeError("the data ends inside a value", offset=len(data))
+
+
+def stopped(error: Exception, data: bytes) -> DecodeError:
+    """The error for what ended a decoder: the data, or the interpreter's stack."""
+    if isinstance(error, RecursionError):
+        return DecodeError("is nested deeper than the interpreter's stack allows")
+    return truncated(data)
