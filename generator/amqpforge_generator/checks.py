@@ -52,12 +52,12 @@ def check_documents(documents: Sequence[Document], problems: Problems) -> None:
         _check_class(class_, problems)
 
 
-#: From here on two archetype names are taken for one and a slip of the pen: ``frame`` and ``sasl-frame`` stay apart.
+#: From here on two archetype names are one and its misspelling: ``frame`` and ``sasl-frame`` stay apart.
 _SLIP = 0.85
 
 
 def _lone_archetypes(dialect: Dialect, problems: Problems) -> None:
-    """An archetype of one provider that nothing requires, spelled nearly as another: it would be lost unseen."""
+    """An archetype of one provider that nothing requires, spelled nearly as another, would be lost unseen."""
     types = _all_types(dialect)
     asked = {
         field.requires.name.xml
