@@ -2,8 +2,7 @@
 again.
 
 One function for each entry point of the codec; each takes any octets, and raises what broke the rule. The
-fuzzer
-calls them, and so do the tests.
+fuzzer calls them, and so do the tests.
 """
 
 from __future__ import annotations
@@ -114,8 +113,7 @@ def _decodes(data: bytes, decode: Decode, limits: Limits) -> bool:
 
 def _is_message_not_made_anew(value: object) -> bool:
     """Sections out of order leave no octets of a bare message to send on, and we emit neither a message
-    without a body nor
-    a content-encoding where there is no data.
+    without a body nor a content-encoding where there is no data.
     """
     return isinstance(value, Message) and value.bare is None
 
@@ -165,12 +163,12 @@ def _items(data: bytes, chunk: int) -> tuple[bytes, str | None]:
     """The octets that a reader hands out, and its error if it came to one."""
     reader = FrameReader(max_frame_size=1 << 16)
     found = b""
-    for start in range(0, len(data), chunk):
+    for start in (*range(0, len(data), chunk), len(data)):  # the last, empty feed brings an error that is due
         try:
             found += b"".join(reader.feed(data[start : start + chunk]))
         except DecodeError as error:
             check_error(error, data)
-            return data[: reader.offset], str(error)
+            return found, str(error)
     assert len(found) + reader.pending == len(data)
     return found, None
 

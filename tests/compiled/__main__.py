@@ -8,8 +8,7 @@ classes derive from ``int`` and ``str``, which compiled classes cannot (``wrappe
 
 The tests that run are those of what goes over the wire. Those of misuse are left out: a compiled function
 answers an argument that its annotation does not allow with a TypeError of its own, before its code could
-raise
-an EncodeError.
+raise an EncodeError.
 
 Exit status: 0 if everything compiles and passes, 1 if not.
 """
