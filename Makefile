@@ -10,8 +10,8 @@ STAMPS := $(VENV)/.stamps
 ARGS ?=
 # Seconds that `make fuzz` runs.
 FUZZ_SECONDS ?= 60
-# A real conversation: two AMQP 1.0 peers, SASL ANONYMOUS, one message for every kind of body.
-CAPTURE ?= tests/data/captures/p10-proton-anon-small.pcapng
+# A real conversation with a broker: SASL, a session, a sender and a receiver on one queue, six messages there and back.
+CAPTURE ?= tests/data/captures/p10-rmq-rhea-simple-small.pcapng
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
