@@ -226,6 +226,12 @@ def test_several_files_number_their_streams_on() -> None:
     ] == [one["stream"] for one in found if one["stream"] in (2, 3)]
 
 
+def test_a_stream_that_is_not_there_is_said() -> None:
+    code, out, err = amqpforge("decode", "--stream", "9", SIMPLE)
+    assert (code, out) == (0, "")
+    assert err.strip().endswith("there is no stream 9: 1 found, numbered from 0")
+
+
 def test_one_performative_or_several() -> None:
     found = objects("--performative", "open", "--performative", "close", SIMPLE)
     assert [one["performative"] for one in found] == ["open", "open", "close", "close"]

@@ -110,6 +110,8 @@ def run(arguments: argparse.Namespace, streams: Streams) -> int:
             streams.stdout.flush()
             streams.complain(f"{_shown(name)}: {error.strerror or error}")
             code = 1
+    for absent in sorted({wished for wished in arguments.stream or () if wished >= number}):
+        streams.complain(f"there is no stream {absent}: {number} found, numbered from 0")
     return code
 
 
