@@ -521,3 +521,11 @@ def test_fields_of_a_header_that_are_not_there_have_their_defaults() -> None:
     assert (header.durable, header.priority, header.ttl) == (False, 4, None)
     assert (header.first_acquirer, header.delivery_count) == (False, 0)
     assert decode_message(BODY).header is None
+
+
+def test_a_relayed_message_keeps_its_octets_under_limits_of_its_own() -> None:
+    value = b"\x40"
+    for _ in range(80):
+        value = b"\xd0" + (len(value) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + value
+    octets = b"\x00\x53\x77" + value
+    assert encode_message(decode_message(octets, limits=Limits(depth=100))) == octets
