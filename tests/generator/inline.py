@@ -34,6 +34,18 @@ PRIMITIVES = f"""\
 </amqp>
 """
 
+#: The lines around the fields of a composite, and an enumeration.
+TYPE = (
+    '<type name="t" class="composite" source="list">',
+    '<descriptor name="d" code="0x00000000:0x00000001"/>',
+)
+END = "</type>"
+MODE = (
+    '<type name="mode" class="restricted" source="ubyte">',
+    '<choice name="first" value="0"/><choice name="mixed" value="2"/>',
+    "</type>",
+)
+
 #: The class/method grammar in small: bits that share an octet, a condition, content properties, a result.
 CLASS_METHOD = """\
 <amqp xmlns="https://amqpforge.org/schema/class-method" name="tiny" major="0" minor="9" port="5672">
