@@ -82,12 +82,12 @@ api: $(DEV) ## Write the snapshot of the public API anew
 
 # --- on demand --------------------------------------------------------------------------------------------------------
 
-peers: $(DEV) $(STAMPS)/bench ## Install the two stacks that `make bench` compares with; their tests skip without them
+peers: $(DEV) $(STAMPS)/bench ## Install the stacks that `make bench` compares with; their tests skip without them
 
-bench: peers ## Compare speed with two other AMQP stacks
+bench: peers ## Compare speed with other AMQP stacks
 	$(PY) -m benchmarks $(ARGS)
 
-fuzz: $(DEV) $(STAMPS)/fuzz ## Fuzz the decoder for FUZZ_SECONDS (60)
+fuzz: $(DEV) $(STAMPS)/fuzz ## Fuzz the decoders for FUZZ_SECONDS (60)
 	$(PY) -m fuzz -max_total_time=$(FUZZ_SECONDS) $(ARGS)
 
 check-compiled: $(DEV) $(STAMPS)/compiled ## Compile the codecs with mypyc and run the vectors through them

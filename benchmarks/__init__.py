@@ -1,1 +1,1 @@
-"""Speed of the generated AMQP 1.0 package beside two other AMQP stacks: ``python -m benchmarks``."""
+"""Speed of the generated packages beside other AMQP stacks: ``python -m benchmarks``."""

@@ -14,55 +14,87 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import ours, processes, proton, proton_fields, pyamqp, report
-from benchmarks.cases import CASES, Case
+from benchmarks import amqp_0_9_1, amqp_0_10_preview, amqp_1_0, amqp_1_0_draft, processes, report
+from benchmarks.case import Case
 from benchmarks.stack import Stack, WrongResultError, check
+from benchmarks.suite import DIRECTIONS, Suite
 from benchmarks.timing import QUICK, Effort, compare
 
-DIRECTIONS = ("decode", "encode")
+SUITES = (amqp_1_0.SUITE, amqp_0_9_1.SUITE, amqp_0_10_preview.SUITE, amqp_1_0_draft.SUITE)
+
+Say = Callable[[str], None]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks", description="Compare speed with two other AMQP stacks."
+        prog="python -m benchmarks", description="Compare speed with other AMQP stacks."
     )
     parser.add_argument(
         "--quick", action="store_true", help="fewer, shorter rounds; no figures of whole processes"
     )
     parser.add_argument(
-        "--case", action="append", choices=[case.name for case in CASES], help="only this case"
+        "--case",
+        action="append",
+        choices=[case.name for suite in SUITES for case in suite.cases],
+        help="only this case",
     )
     parser.add_argument(
         "--json", metavar="FILE", help="write the figures as JSON, too; - for standard output alone"
     )
     parser.add_argument(
-        "--no-processes", action="store_true", help="leave out import, generation and captures"
+        "--no-processes", action="store_true", help="leave out imports, generation and captures"
     )
     return parser
 
 
-def _stacks(say: Callable[[str], None]) -> list[Stack]:
-    stacks = [ours.load()]
-    for load in (pyamqp.load, proton.load, pyamqp.load_text, proton_fields.load):
+def _stacks(suite: Suite, say: Say) -> list[Stack]:
+    stacks = [suite.load()]
+    for load in suite.peers:
         try:
             stacks.append(load())
         except (ImportError, AttributeError) as error:  # not installed; or its inner modules look different
-            say(f"left out: {load.__module__.rpartition('.')[2]}.{load.__name__} ({error})")
+            say(f"left out: {load.__module__.removeprefix('benchmarks.')}.{load.__name__} ({error})")
+    peers = [stack.label for stack in stacks[1:] if stack.is_target]
+    if suite.peers:
+        say(f"{suite.dialect}: {'; '.join(peers) or 'no peer is installed'}")
     return stacks
 
 
-def _measure(case: Case, stacks: list[Stack], effort: Effort) -> list[report.Row]:
+def _measure(case: Case, suite: Suite, stacks: list[Stack], effort: Effort) -> list[report.Row]:
+    """The rows of one case, after a check of everything that any stack does with it.
+
+    Raises:
+        WrongResultError: a stack returned a wrong result.
+    """
+    for stack in stacks:
+        for direction in stack.operations.get(case.name, {}):
+            check(case, direction, stack)
     rows = []
     for direction in DIRECTIONS:
-        able = [stack for stack in stacks if direction in stack.operations.get(case.name, {})]
-        for stack in able:
-            check(case, direction, stack)
-        timings = compare({stack.key: stack.operations[case.name][direction] for stack in able}, effort)
-        rows.append(report.Row(case, direction, timings))
+        operations = {
+            stack.key: stack.operations[case.name][direction]
+            for stack in stacks
+            if direction in stack.operations.get(case.name, {})
+        }
+        if "ours" in operations:
+            targets = suite.targets.get((case.kind, direction), {})
+            rows.append(report.Row(case, direction, compare(operations, effort), targets))
     return rows
 
 
-def _process_figures(say: Callable[[str], None]) -> list[processes.Figure]:
+def _tables(chosen: list[str] | None, effort: Effort, say: Say) -> list[report.Table]:
+    tables = []
+    for suite in SUITES:
+        cases = [case for case in suite.cases if not chosen or case.name in chosen]
+        if cases:
+            stacks = _stacks(suite, say)
+            rows = [row for case in cases for row in _measure(case, suite, stacks, effort)]
+            rows.sort(key=lambda row: DIRECTIONS.index(row.direction))
+            tables.append(report.Table(suite.dialect, rows, stacks))
+    return tables
+
+
+def _process_figures(say: Say) -> list[processes.Figure]:
     found: list[processes.Figure] = []
     try:
         for figure in processes.figures():
@@ -80,25 +112,20 @@ def _quiet(line: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
     options = _parser().parse_args(arguments)
-    say: Callable[[str], None] = _quiet if options.json == "-" else print
-    stacks = _stacks(say)
-    peers = [f"{stack.key}: {stack.label}" for stack in stacks[1:] if stack.is_target]
-    say(f"Python {platform.python_version()}; {'; '.join(peers) or 'no peer is installed'}")
-    say("Times of one call; ratio: how many times as long the other stack takes.\n")
-    effort = QUICK if options.quick else Effort()
-    chosen = [case for case in CASES if not options.case or case.name in options.case]
+    say: Say = _quiet if options.json == "-" else print
+    say(f"Python {platform.python_version()}")
     try:
-        rows = [row for case in chosen for row in _measure(case, stacks, effort)]
+        tables = _tables(options.case, QUICK if options.quick else Effort(), say)
     except WrongResultError as error:
         print(f"wrong result: {error}", file=sys.stderr)
         return 1
-    rows.sort(key=lambda row: DIRECTIONS.index(row.direction))
-    for line in report.table(rows, stacks):
-        say(line)
-    say("")
+    say("Times of one call; ratio: how many times as long the other stack takes.\n")
+    for table in tables:
+        for line in [*table.lines(), ""]:
+            say(line)
     figures = [] if options.quick or options.no_processes else _process_figures(say)
     if options.json:
-        _write_json(options.json, report.as_json(rows, stacks, figures))
+        _write_json(options.json, report.as_json(tables, figures))
     return 0
 
 

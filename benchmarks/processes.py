@@ -1,21 +1,22 @@
-"""What takes processes of its own to measure: importing the package, generating it, decoding a capture."""
+"""What takes processes of its own to measure: importing the packages, generating them, decoding a capture."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory, TemporaryFile
 from time import perf_counter
 
-IMPORT = (
-    "import time; begin = time.perf_counter(); import amqpforge_protocol.amqp_1_0; "
-    "print(time.perf_counter() - begin)"
-)
+PACKAGE = "amqpforge_protocol"
+DIALECTS = ("amqp_1_0", "amqp_0_9_1", "amqp_0_10_preview", "amqp_1_0_draft")
+BUDGET_OF_ONE, BUDGET_OF_ALL = 60, 150
+"""Milliseconds for the import of a dialect, and of all of them."""
+
 BULK = Path("traffic", "bulk", "p10-bulk-100k-256.pcapng")
 
 
@@ -79,27 +80,39 @@ def figures() -> Iterator[Figure]:
     """
     with TemporaryDirectory() as cache:
         python = Python(cache)
-        yield from _import_time(python)
+        yield from import_times(python)
         yield from _generate(python)
         yield from _decode_capture(python)
 
 
-def _import_time(python: Python) -> Iterator[Figure]:
-    """Milliseconds to import the package, measured inside fresh processes."""
-    python.run("-c", IMPORT)
-    spent = [float(python.run("-c", IMPORT, stdout=subprocess.PIPE)[1]) for _ in range(15)]
-    yield Figure("import amqpforge_protocol.amqp_1_0", median(spent) * 1000, "ms", 60)
+def import_times(python: Python) -> Iterator[Figure]:
+    """Milliseconds to import each dialect, and all of them at once, measured inside fresh processes."""
+    for dialect in DIALECTS:
+        yield Figure(f"import {PACKAGE}.{dialect}", _import_millis(python, [dialect]), "ms", BUDGET_OF_ONE)
+    yield Figure("import all four dialects", _import_millis(python, DIALECTS), "ms", BUDGET_OF_ALL)
+
+
+def _import_millis(python: Python, dialects: Sequence[str]) -> float:
+    """The median of 15 runs, after one that fills the cache of byte code."""
+    names = ", ".join([f"{PACKAGE}.{dialect}" for dialect in dialects])
+    code = f"import time; begin = time.perf_counter(); import {names}; print(time.perf_counter() - begin)"
+    python.run("-c", code)
+    return 1000 * median([float(python.run("-c", code, stdout=subprocess.PIPE)[1]) for _ in range(15)])
 
 
 def _generate(python: Python) -> Iterator[Figure]:
-    """Seconds of ``amqpforge-generate`` less an interpreter's start: into an empty folder, and again."""
+    """Seconds of ``amqpforge-generate`` for all dialects, less an interpreter's start: into an empty
+    folder, and a second time.
+    """
     start = python.start_up()
     with TemporaryDirectory() as folder:
         python.run("-m", "amqpforge_generator", "--out", str(Path(folder, "warm-up")))
         command = ("-m", "amqpforge_generator", "--out", str(Path(folder, "measured")))
-        yield Figure("amqpforge-generate, from nothing", python.run(*command)[0] - start, "s", 5)
+        yield Figure(
+            "amqpforge-generate, four dialects from nothing", python.run(*command)[0] - start, "s", 12
+        )
         again = median([python.run(*command)[0] for _ in range(7)])
-        yield Figure("amqpforge-generate, nothing changed", again - start, "s", 0.3)
+        yield Figure("amqpforge-generate, nothing changed", again - start, "s", 0.4)
 
 
 def _decode_capture(python: Python) -> Iterator[Figure]:

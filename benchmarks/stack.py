@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.cases import FIELD_NAMES, SOURCE, TARGET, Case, Composite
-
-NESTED_CODES = {"source": SOURCE, "target": TARGET}
+from benchmarks.case import Case, Composite
 
 
 class WrongResultError(Exception):
@@ -32,12 +30,13 @@ class Operation:
 
 @dataclass(slots=True)
 class Stack:
-    """An implementation of AMQP 1.0, with its operations by case name and direction.
+    """An implementation of a dialect, with its operations by case name and direction.
 
     Attributes:
         key: short name, for columns and JSON.
         label: name and version.
-        operations: by case name, then ``decode`` or ``encode``. A missing one is shown as a gap.
+        operations: by case name, then ``decode``, ``encode`` or ``read``. A missing one is shown as a gap;
+            reading what ours has encoded is checked and not timed.
         is_target: whether the targets speak of this stack.
     """
 
@@ -86,13 +85,3 @@ def same(expected: Any, found: Any) -> bool:
     if isinstance(expected, list):
         return len(expected) == len(found) and all(map(same, expected, found))
     return bool(expected == found)
-
-
-def named(type_name: str, fields: list[Any]) -> dict[str, Any]:
-    """Positional fields by name, nested sources and targets likewise; nulls left out."""
-    result: dict[str, Any] = {}
-    for name, value in zip(FIELD_NAMES[type_name], fields, strict=False):
-        if value is not None:
-            is_nested = name in NESTED_CODES and isinstance(value, list)
-            result[name] = Composite(NESTED_CODES[name], named(name, value)) if is_nested else value
-    return result

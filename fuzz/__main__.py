@@ -1,7 +1,7 @@
-"""Run the fuzzer over the decoder: ``python -m fuzz [--only CHECK] [--corpus FOLDER] [libFuzzer's options]``.
+"""Run the fuzzer over all decoders: ``python -m fuzz [--only CHECK] [--corpus FOLDER] [libFuzzer options]``.
 
-The first octet of an input picks the check (see :mod:`fuzz.invariants`), the rest goes to the decoder. The
-corpus starts from the vectors in ``tests/data``. It is thrown away at the end unless a folder is named. An
+The first octet of an input picks the check (see :mod:`fuzz.checks`), the rest goes to the decoder. The corpus
+starts from the vectors and captures in ``tests``. It is thrown away at the end unless a folder is named. An
 input that breaks the rule is kept in the working directory as ``crash-...``.
 
 Exit status: 0 if nothing was found, another if something was.
@@ -10,49 +10,29 @@ Exit status: 0 if nothing was found, another if something was.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import atheris
 
 with atheris.instrument_imports(include=["amqpforge_protocol"]):
-    from fuzz.invariants import CHECKS
+    from fuzz.checks import CHECKS
+    from fuzz.seeds import seeds
 
-VECTORS = Path(__file__).resolve().parents[1] / "tests" / "data" / "vectors"
-FILES = {
-    "primitives.json": ("value",),
-    "primitives-large.json.gz": ("value",),
-    "nonconforming.json": ("value",),
-    "frames.json": ("performative", "frame", "message", "stream"),
-}
 NAMES = sorted(CHECKS)
 LONGEST_SEED = 4096
-FRAME_HEADER = 8
-
-
-def seeds() -> Iterator[bytes]:
-    """The vectors as inputs of the fuzzer, for each check that they are meant for."""
-    for file, names in FILES.items():
-        path = VECTORS / file
-        data = path.read_bytes()
-        for row in json.loads(gzip.decompress(data) if path.suffix == ".gz" else data):
-            octets = bytes.fromhex(row["hex"])
-            for name in names if len(octets) <= LONGEST_SEED else ():
-                body = octets[FRAME_HEADER:] if name == "performative" else octets
-                yield bytes((NAMES.index(name),)) + body
 
 
 def sow(corpus: Path, only: str | None) -> None:
     """Write the seeds of one check, or of all of them, into a folder."""
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, seed in enumerate(dict.fromkeys(seeds())):
-        if only in (None, NAMES[seed[0]]):
-            (corpus / f"seed-{number:05}").write_bytes(seed if only is None else seed[1:])
+    for number, (name, octets) in enumerate(dict.fromkeys(seeds())):
+        if only in (None, name) and len(octets) <= LONGEST_SEED:
+            first = b"" if only else bytes((NAMES.index(name),))
+            (corpus / f"seed-{number:05}").write_bytes(first + octets)
 
 
 def check(data: bytes) -> None:
@@ -65,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the fuzzer; returns its exit status, or ends the process."""
     parser = argparse.ArgumentParser(
         prog="python -m fuzz",
-        description="Fuzz the decoder; unknown options go to libFuzzer.",
+        description="Fuzz the decoders; unknown options go to libFuzzer.",
         allow_abbrev=False,
     )
     parser.add_argument("--only", choices=NAMES, help="give every input to one check")

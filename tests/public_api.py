@@ -18,7 +18,13 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import NewType
 
-MODULES = ("amqpforge", "amqpforge_protocol.amqp_1_0")
+MODULES = (
+    "amqpforge",
+    "amqpforge_protocol.amqp_0_10_preview",
+    "amqpforge_protocol.amqp_0_9_1",
+    "amqpforge_protocol.amqp_1_0",
+    "amqpforge_protocol.amqp_1_0_draft",
+)
 FOLDER = Path(__file__).resolve().parent / "data" / "public_api"
 
 _PLAIN = (bool, int, float, str, bytes)

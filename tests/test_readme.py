@@ -16,17 +16,24 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_tour_prints_what_the_readme_says() -> None:
-    source = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    printed = re.search(r"```text\n(.*?)```", README, re.DOTALL)
-    assert source is not None
-    assert printed is not None
-    run = subprocess.run([sys.executable, "-c", source[1]], capture_output=True, text=True, check=True)
-    assert run.stdout == printed[1]
+TOURS = re.findall(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", README, re.DOTALL)
+DECODED = re.findall(r"\$ amqpforge (decode .*?)\n(?=\.\.\.|\$)", README, re.DOTALL)
 
 
-def test_the_decoded_lines_are_those_of_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
-    command, *lines = re.search(r"\$ amqpforge (decode .*?)\n\.\.\.", README, re.DOTALL)[1].split("\n")  # type: ignore[index]
+def test_there_are_tours_and_decoded_captures() -> None:
+    assert len(TOURS) == README.count("```python")
+    assert (len(TOURS), len(DECODED)) == (2, 2)
+
+
+@pytest.mark.parametrize(("source", "printed"), TOURS)
+def test_a_tour_prints_what_the_readme_says(source: str, printed: str) -> None:
+    run = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert run.stdout == printed
+
+
+@pytest.mark.parametrize("shown", DECODED)
+def test_the_decoded_lines_are_those_of_the_capture(shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command, *lines = shown.split("\n")
     monkeypatch.chdir(ROOT)
     stdout = io.StringIO()
     assert main(command.split(), stdout=stdout) == 0

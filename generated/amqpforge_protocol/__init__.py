@@ -5,5 +5,8 @@
 
 Nothing but the standard library is needed, and importing this package loads no dialect. The dialects:
 
+* ``amqp_0_10_preview``
+* ``amqp_0_9_1``
 * ``amqp_1_0``
+* ``amqp_1_0_draft``
 """

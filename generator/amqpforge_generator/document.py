@@ -21,6 +21,14 @@ class Location:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """A file and the sha256 of its octets."""
+
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Doc:
     """Prose: a one-line label, paragraphs, and the section of the specification that the prose restates."""
 
@@ -31,14 +39,16 @@ class Doc:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawEncoding:
-    """One wire form of a primitive type."""
+    """One wire form of a primitive type, or of a value in a field table."""
 
     at: Location
     name: str | None
-    code: str
+    code: str | None
     category: str
     width: str
     doc: Doc
+    holds: str | None = None
+    charset: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +72,26 @@ class RawChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawAssert:
-    """A condition on the values of a domain or field, such as ``notnull`` or ``length``."""
+    """A condition on the values of a domain or field, such as ``notnull`` or ``length``.
+
+    ``rule`` names the rule of a ``syntax``, and ``pattern`` says it as a regular expression.
+    """
 
     at: Location
     check: str
     value: str | None
+    rule: str | None = None
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRule:
+    """What peers have to keep to, in prose; ``on_failure`` names the reply code of a breach."""
+
+    at: Location
+    name: str
+    on_failure: str | None
+    doc: Doc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +107,7 @@ class RawField:
     multiple: str | None = None
     references: str | None = None
     asserts: tuple[RawAssert, ...] = ()
+    rules: tuple[RawRule, ...] = ()
     doc: Doc = Doc()
 
 
@@ -109,6 +135,7 @@ class RawType:
     fields: tuple[RawField, ...] = ()
     entries: tuple[RawField, ...] = ()
     asserts: tuple[RawAssert, ...] = ()
+    rules: tuple[RawRule, ...] = ()
     layout: RawLayout | None = None
     keys: str | None = None
     tolerated_keys: str | None = None
@@ -119,8 +146,21 @@ class RawType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RawException:
+    """A way in which a command can fail; ``error`` is the name of a choice."""
+
+    at: Location
+    name: str
+    error: str
+    doc: Doc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RawMethod:
-    """A method (class/method grammar), or a control or command (the draft's grammar); ``kind`` says which."""
+    """A method (class/method grammar), or a control or command (the draft's grammar); ``kind`` says which.
+
+    ``header`` names the struct that precedes the arguments.
+    """
 
     at: Location
     name: str
@@ -131,33 +171,58 @@ class RawMethod:
     chassis: tuple[tuple[str, str], ...] = ()
     responses: tuple[str, ...] = ()
     result: RawType | None = None
+    header: str | None = None
     fields: tuple[RawField, ...] = ()
+    exceptions: tuple[RawException, ...] = ()
     layout: RawLayout | None = None
+    rules: tuple[RawRule, ...] = ()
     doc: Doc = Doc()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawClass:
-    """A class of methods; ``fields`` are the properties of the content it carries."""
+    """A class of methods; ``fields`` are the properties of the content it carries.
+
+    ``header`` names the struct that precedes the arguments of its methods, unless they name one themselves.
+    """
 
     at: Location
     name: str
     code: str
     chassis: tuple[tuple[str, str], ...] = ()
     fields: tuple[RawField, ...] = ()
+    header: str | None = None
     methods: tuple[RawMethod, ...] = ()
-    types: tuple[RawType, ...] = ()
+    rules: tuple[RawRule, ...] = ()
     doc: Doc = Doc()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawDefinition:
-    """A named constant; ``error_class`` is ``soft-error`` or ``hard-error`` where the grammar says so."""
+    """A named constant; ``error_class`` is ``soft-error`` or ``hard-error`` where the grammar says so.
+
+    ``enumeration`` names the enumeration that it is a member of; ``encoding`` is there when it numbers a
+    type of field table values.
+    """
 
     at: Location
     name: str
     value: str
     error_class: str | None = None
+    enumeration: str | None = None
+    encoding: RawEncoding | None = None
+    doc: Doc = Doc()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRange:
+    """A range of type codes, and the width of the values whose code lies in it."""
+
+    at: Location
+    first: str
+    last: str
+    category: str
+    width: str
     doc: Doc = Doc()
 
 
@@ -244,16 +309,23 @@ class RawSection:
     archetypes: tuple[RawArchetype, ...] = ()
     classes: tuple[RawClass, ...] = ()
     machines: tuple[RawMachine, ...] = ()
+    ranges: tuple[RawRange, ...] = ()
     doc: Doc = Doc()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One definition file: its grammar, the digest of its octets, and its sections."""
+    """One definition file: its grammar, the digest of its octets, and its sections.
+
+    ``protocol_header`` holds the octets behind ``AMQP`` in hexadecimal, where the file gives them;
+    ``overlays`` the files that were laid over this one, in the order in which that happened.
+    """
 
     at: Location
     grammar: str
     name: str
     sha256: str
     sections: tuple[RawSection, ...]
+    protocol_header: str | None = None
+    overlays: tuple[Digest, ...] = ()
     doc: Doc = Doc()

@@ -1,15 +1,18 @@
 """Import: definitions recovered from the documents people really have.
 
-Two kinds of source are read: a definition document, with page text around it and a document type definition
-that is not at hand, and a page of prose with definitions inside. Facts are kept, prose is dropped, and
-whatever could not be read or had to be repaired is reported by its line. What comes out is a document in
-the published grammar, the same for the same source at every run.
+Three kinds of source are read: definition documents of the type/field/choice grammar and of the class/method
+grammar, with page text around them, a margin of marks and a document type definition that is not at hand; and
+a page of prose with definitions of the former inside. Facts are kept, prose is dropped, and whatever could
+not be read or had to be repaired is reported by its line. What comes out is a document in the grammar that
+the readers know, the same for the same source at every run.
 """
 
 from __future__ import annotations
 
 import argparse
 import codecs
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
@@ -18,36 +21,39 @@ from lxml import etree
 
 from amqpforge_generator.document import Location
 from amqpforge_generator.errors import Problems, SpecErrors
-from amqpforge_generator.importers.assembly import Assembler, Node
+from amqpforge_generator.importers.assembly import Node
+from amqpforge_generator.importers.classes import ClassAssembler
 from amqpforge_generator.importers.markup import Scanner, Tag
 from amqpforge_generator.importers.pages import Page, as_name, entry_remarks
 from amqpforge_generator.importers.remarks import Remark, Remarks, Text, is_xml_text
-from amqpforge_generator.importers.vocabulary import DEFINITION, ROOT, SHAPES, TYPE
+from amqpforge_generator.importers.sections import SectionAssembler
+from amqpforge_generator.importers.vocabulary import CLASSES, DEFINITION, ROOT, TYPE, TYPES, Vocabulary
 from amqpforge_generator.write import replace_file
 from amqpforge_generator.xmlsource import read_octets
 
 __all__ = ["ImportResult", "Remark", "add_import_arguments", "import_definitions", "run_import"]
 
-_NAMESPACE = "http://www.amqp.org/schema/amqp.xsd"
 _EXTENSIONS = "https://amqpforge.org/schema/extensions"
 _STDOUT = "-"
 _REPLACEMENT = "\ufffd"
+_SPELLED_REPLACEMENT = "\\ufffd"
 _DOCUMENT_STARTS = ("<?xml", "<!--", "<!DOCTYPE", f"<{ROOT}")
+_MARK = "|"
+#: A mark is a margin when at least one line in so many holds nothing else; fewer are a drawing.
+_MARGIN_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
     """What was recovered from a source.
 
-    ``xml`` is a document of the published grammar, in ASCII, facts only; section numbers, where the source
-    has them, stand in ``f:ref``. ``types``, ``definitions`` and ``sections`` are counts. ``remarks`` are in
-    line order.
+    ``xml`` is a document of the grammar that the source is in, in ASCII, facts only; section numbers, where
+    the source has them, stand in ``f:ref``. ``counts`` says how many there are of each kind, such as
+    ``types`` or ``methods``. ``remarks`` are in line order.
     """
 
     xml: str
-    types: int
-    definitions: int
-    sections: int
+    counts: Mapping[str, int]
     remarks: tuple[Remark, ...]
 
 
@@ -62,30 +68,65 @@ def import_definitions(source: Path) -> ImportResult:
     text = None if data is None else _decode(data, file, problems, remarks)
     if text is None:
         raise SpecErrors(problems.sorted())
-    tags = list(Scanner(text, frozenset(SHAPES), file, remarks, problems).tags())
+    scanner = Scanner(text, frozenset(TYPES.shapes.keys() | CLASSES.shapes.keys()), file, remarks, problems)
+    tags = list(scanner.tags())
     problems.raise_if_any()
-    is_document = any(tag.name == ROOT and tag.kind != "end" for tag in tags)
-    page = None if is_document else Page(text)
-    if page is None:
+    if any(tag.name == ROOT and tag.kind != "end" for tag in tags):
         _remark_page_text(text, remarks)
+        for line in scanner.stray:
+            remarks.add(line, "'<' begins no tag: read as text")
+        page = None
     else:
-        tags = _with_constants(tags, page, remarks)
-    assembler = Assembler(remarks, page)
-    assembler.assemble(tags, len(text.lines))
-    if not assembler.sections:
-        problems.add(Location(file, 1), "holds no definitions (<type>, <definition>) that can be read")
+        page = Page(text)
+    vocabulary = _vocabulary(tags)
+    if vocabulary is CLASSES:
+        attributes, nodes = _classes(tags, text, remarks)
+    else:
+        attributes, nodes = _sections(tags, text, page, remarks)
+    if not nodes:
+        wanted = "<type>, <definition>, <constant>, <domain>, <class>"
+        problems.add(Location(file, 1), f"holds no definitions ({wanted}) that can be read")
         problems.raise_if_any()
-    if page is not None:
-        _check_entries(assembler.sections, page, len(text.lines), remarks)
-    name = assembler.name or _name(page, source, remarks)
-    children = [child.name for section in assembler.sections for child in section.children]
+    if "name" not in attributes:
+        attributes = {"name": _name(page, source, remarks), **attributes}
+    found = Counter(node.name for node in _all(nodes))
     return ImportResult(
-        xml=_rendered(name, assembler.sections),
-        types=children.count(TYPE),
-        definitions=children.count(DEFINITION),
-        sections=len(assembler.sections),
+        xml=_rendered(vocabulary, attributes, nodes),
+        counts={plural: found[name] for plural, name in vocabulary.counted.items()},
         remarks=remarks.sorted(),
     )
+
+
+def _vocabulary(tags: Iterable[Tag]) -> Vocabulary:
+    """The grammar of a source: the one with more of its own elements in it."""
+    found = Counter(tag.name for tag in tags if tag.kind != "end")
+    return max((TYPES, CLASSES), key=lambda known: sum(found[name] for name in known.marks))
+
+
+def _classes(tags: list[Tag], text: Text, remarks: Remarks) -> tuple[dict[str, str], list[Node]]:
+    """Facts of the root, and the definitions, of a source in the class/method grammar."""
+    assembler = ClassAssembler(remarks)
+    assembler.assemble(tags, len(text.lines))
+    return assembler.attributes, assembler.nodes
+
+
+def _sections(
+    tags: list[Tag], text: Text, page: Page | None, remarks: Remarks
+) -> tuple[dict[str, str], list[Node]]:
+    """Facts of the root, and the sections, of a source in the type/field/choice grammar."""
+    if page is not None:
+        tags = _with_constants(tags, page, remarks)
+    assembler = SectionAssembler(remarks, page)
+    assembler.assemble(tags, len(text.lines))
+    if page is not None and assembler.nodes:
+        _check_entries(assembler.nodes, page, len(text.lines), remarks)
+    return assembler.attributes, assembler.nodes
+
+
+def _all(nodes: Iterable[Node]) -> Iterator[Node]:
+    for node in nodes:
+        yield node
+        yield from _all(node.children)
 
 
 def _decode(data: bytes, file: str, problems: Problems, remarks: Remarks) -> Text | None:
@@ -109,7 +150,19 @@ def _decode(data: bytes, file: str, problems: Problems, remarks: Remarks) -> Tex
             return None
         if _REPLACEMENT in line:
             remarks.add(number, "octets that are not UTF-8: replaced by U+FFFD")
-    return text
+        if _SPELLED_REPLACEMENT in line.lower():
+            remarks.add(number, "U+FFFD spelled out: a character was lost before, and stays lost")
+    return _without_margin(text, remarks)
+
+
+def _without_margin(text: Text, remarks: Remarks) -> Text:
+    """The text without marks that stand alone in a good part of its lines; the lines stay counted."""
+    marked = [number for number, line in enumerate(text.lines, 1) if line.strip() == _MARK]
+    if len(marked) * _MARGIN_LINES < len(text.lines):
+        return text
+    message = f"{_MARK!r} alone in {len(marked)} lines, the last of them {marked[-1]}: a margin, dropped"
+    remarks.add(marked[0], message)
+    return Text("\n".join("" if line.strip() == _MARK else line for line in text.lines))
 
 
 def _remark_page_text(text: Text, remarks: Remarks) -> None:
@@ -158,25 +211,25 @@ def _name(page: Page | None, source: Path, remarks: Remarks) -> str:
     return name
 
 
-def _rendered(name: str, sections: list[Node]) -> str:
+def _rendered(vocabulary: Vocabulary, attributes: dict[str, str], nodes: list[Node]) -> str:
     """The document, laid out one element a line, the same for the same facts."""
-    namespaces: dict[str | None, str] = {None: _NAMESPACE}
-    if any(node.reference for section in sections for node in (section, *section.children)):
+    namespaces: dict[str | None, str] = {None: vocabulary.namespace}
+    if any(node.reference for node in _all(nodes)):
         namespaces["f"] = _EXTENSIONS
-    root = etree.Element(f"{{{_NAMESPACE}}}{ROOT}", {"name": name}, namespaces)
-    for section in sections:
-        _append(root, section)
+    root = etree.Element(f"{{{vocabulary.namespace}}}{ROOT}", attributes, namespaces)
+    for node in nodes:
+        _append(root, node, vocabulary.namespace)
     etree.indent(root)
     body = etree.tostring(root, encoding="us-ascii", xml_declaration=False).decode("ascii")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
 
 
-def _append(parent: etree._Element, node: Node) -> None:
-    element = etree.SubElement(parent, f"{{{_NAMESPACE}}}{node.name}", node.attributes)
+def _append(parent: etree._Element, node: Node, namespace: str) -> None:
+    element = etree.SubElement(parent, f"{{{namespace}}}{node.name}", node.attributes)
     if node.reference:
         element.set(f"{{{_EXTENSIONS}}}ref", node.reference)
     for child in node.children:
-        _append(element, child)
+        _append(element, child, namespace)
 
 
 def add_import_arguments(parser: argparse.ArgumentParser) -> None:
@@ -215,8 +268,6 @@ def run_import(arguments: argparse.Namespace, stdout: TextIO, stderr: TextIO) ->
             stderr.write(f"{output}: cannot be written: {error.strerror}\n")
             return 1
     stderr.writelines(f"{source.as_posix()}:{remark.line}: {remark.message}\n" for remark in result.remarks)
-    stderr.write(
-        f"types: {result.types}, constants: {result.definitions}, sections: {result.sections}, "
-        f"remarks: {len(result.remarks)}\n"
-    )
+    counts = {**result.counts, "remarks": len(result.remarks)}
+    stderr.write(", ".join(f"{what}: {count}" for what, count in counts.items()) + "\n")
     return 0

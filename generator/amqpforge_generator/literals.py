@@ -1,7 +1,6 @@
 """Values written in a definition: text in, a typed value or the reason why it is none out.
 
-What a primitive type can hold is the grammar's business (``short`` has a sign in AMQP 1.0, and none in the
-class/method grammar), so the tables are kept per grammar.
+What a primitive type can hold follows from its wire form.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
-from amqpforge_generator.model import Literal
+from amqpforge_generator.model import Encoding, Literal, Type
 from amqpforge_generator.names import SpecText
 
 Parser = Callable[[str], Literal]
@@ -38,12 +37,28 @@ def parse_constant(text: str) -> Literal:
         return SpecText(text)
 
 
-def parse_literal(text: str, primitive: str, grammar: str) -> Literal:
-    """The value of ``text`` as the named primitive type of a grammar. Raises NotLegal with the reason."""
-    parser = _PARSERS.get(grammar, {}).get(primitive)
+def parse_literal(text: str, type_: Type) -> Literal:
+    """The value of ``text`` as the type. Raises NotLegal with the reason.
+
+    The form of a primitive decides; in AMQP 1.0, where a primitive can have several forms, its name does.
+    """
+    forms = type_.base.encodings if type_.base is not None else ()
+    parser = _of_form(forms[0]) if forms and forms[0].holds else _PARSERS.get(type_.primitive)
     if parser is None:
-        raise NotLegal(f"a value of {primitive!r} cannot be written in a definition")
+        raise NotLegal(f"a value of {type_.primitive!r} cannot be written in a definition")
     return parser(text)
+
+
+def _of_form(form: Encoding) -> Parser | None:
+    if form.holds in ("unsigned", "signed"):
+        return _whole(form.width * 8, signed=form.holds == "signed")
+    if form.holds == "text":
+        return _text((1 << form.width * 8) - 1, form.charset or "utf-8")
+    if form.holds == "binary" and form.category == "variable":
+        return _text((1 << form.width * 8) - 1, "ascii")
+    if form.holds == "boolean" and form.category == "bit":
+        return _bit
+    return _BY_CONTENT.get(form.holds)
 
 
 def octets(text: str) -> int:
@@ -88,12 +103,14 @@ def _real(text: str) -> float:
     return value
 
 
-def _text(most: int | None = None, *, ascii_only: bool = False) -> Parser:
+def _text(most: int | None = None, charset: str = "utf-8") -> Parser:
     def parse(text: str) -> SpecText:
-        if ascii_only and not text.isascii():
-            raise NotLegal("not ASCII")
-        if most is not None and octets(text) > most:
-            raise NotLegal(f"{octets(text)} octets long, {most} are allowed")
+        try:
+            size = len(text.encode(charset))
+        except UnicodeEncodeError:
+            raise NotLegal(f"not {charset.upper()}") from None
+        if most is not None and size > most:
+            raise NotLegal(f"{size} octets long, {most} are allowed")
         return SpecText(text)
 
     return parse
@@ -114,53 +131,33 @@ def _uuid(text: str) -> SpecText:
 
 _BOOLEAN = _truth(true=True, false=False)
 
-_PARSERS: Mapping[str, Mapping[str, Parser]] = {
-    "amqp-1.0": {
-        "boolean": _BOOLEAN,
-        "ubyte": _whole(8),
-        "ushort": _whole(16),
-        "uint": _whole(32),
-        "ulong": _whole(64),
-        "byte": _whole(8, signed=True),
-        "short": _whole(16, signed=True),
-        "int": _whole(32, signed=True),
-        "long": _whole(64, signed=True),
-        "timestamp": _whole(64, signed=True),
-        "float": _real,
-        "double": _real,
-        "char": _character,
-        "uuid": _uuid,
-        "binary": _text(ascii_only=True),
-        "string": _text(),
-        "symbol": _text(ascii_only=True),
-    },
-    "class-method": {
-        "bit": _bit,
-        "octet": _whole(8),
-        "short": _whole(16),
-        "long": _whole(32),
-        "longlong": _whole(64),
-        "timestamp": _whole(64),
-        "shortstr": _text(255),
-        "longstr": _text(),
-        "uuid": _uuid,
-    },
-    "control-command": {
-        "bit": _bit,
-        "boolean": _BOOLEAN,
-        "uint8": _whole(8),
-        "uint16": _whole(16),
-        "uint32": _whole(32),
-        "uint64": _whole(64),
-        "int8": _whole(8, signed=True),
-        "int16": _whole(16, signed=True),
-        "int32": _whole(32, signed=True),
-        "int64": _whole(64, signed=True),
-        "sequence-no": _whole(32),
-        "float": _real,
-        "double": _real,
-        "uuid": _uuid,
-        "str8": _text(255),
-        "str16": _text(65535),
-    },
+_BY_CONTENT: Mapping[str, Parser] = {
+    "boolean": _BOOLEAN,
+    "bit": _bit,
+    "float": _real,
+    "serial": _whole(32),
+    "timestamp-s": _whole(64),
+    "timestamp-ms": _whole(64, signed=True),
+    "character": _character,
+    "uuid": _uuid,
+}
+
+_PARSERS: Mapping[str, Parser] = {
+    "boolean": _BOOLEAN,
+    "ubyte": _whole(8),
+    "ushort": _whole(16),
+    "uint": _whole(32),
+    "ulong": _whole(64),
+    "byte": _whole(8, signed=True),
+    "short": _whole(16, signed=True),
+    "int": _whole(32, signed=True),
+    "long": _whole(64, signed=True),
+    "timestamp": _whole(64, signed=True),
+    "float": _real,
+    "double": _real,
+    "char": _character,
+    "uuid": _uuid,
+    "binary": _text(charset="ascii"),
+    "string": _text(),
+    "symbol": _text(charset="ascii"),
 }

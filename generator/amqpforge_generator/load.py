@@ -13,7 +13,9 @@ from amqpforge_generator.document import Document, Location
 from amqpforge_generator.errors import Problems, SpecErrors, suggestion
 from amqpforge_generator.model import Dialect
 from amqpforge_generator.names import split_words
-from amqpforge_generator.readers import amqp, class_method, control_command, states
+from amqpforge_generator.overlay import apply_overlays
+from amqpforge_generator.readers import amqp, class_method, control_command, overlay, states
+from amqpforge_generator.readers.overlay import Overlay
 from amqpforge_generator.resolve import resolve
 from amqpforge_generator.xmlsource import Source, parse, read_octets
 from amqpforge_spec import schema
@@ -24,7 +26,7 @@ class Grammar:
     """A grammar: its name (the schema's too), its reader, and whether it only accompanies another one."""
 
     name: str
-    read: Callable[[etree._Element, Source], Document]
+    read: Callable[[etree._Element, Source], Document | Overlay]
     is_companion: bool = False
 
 
@@ -34,6 +36,7 @@ GRAMMARS: Mapping[str, Grammar] = {
     class_method.ROOT: Grammar(name=class_method.GRAMMAR, read=class_method.read_class_method),
     control_command.ROOT: Grammar(name=control_command.GRAMMAR, read=control_command.read_control_command),
     states.ROOT: Grammar(name=states.GRAMMAR, read=states.read_states, is_companion=True),
+    overlay.ROOT: Grammar(name=overlay.GRAMMAR, read=overlay.read_overlay, is_companion=True),
 }
 
 
@@ -41,7 +44,7 @@ GRAMMARS: Mapping[str, Grammar] = {
 class _Read:
     """A file that was read, and what its schema says about it where nothing else does."""
 
-    document: Document
+    content: Document | Overlay
     grammar: Grammar
     schema_problems: tuple[tuple[Location, str], ...]
 
@@ -76,9 +79,12 @@ def load_dialects(folders: Iterable[Path]) -> tuple[Dialect, ...]:
 
 
 def read_document(path: Path, file: str, problems: Problems) -> Document | None:
-    """The raw document of one definition file, or None; ``file`` is its name in messages."""
+    """The raw document of one definition file; ``file`` is its name in messages.
+
+    None when it cannot be read, and for an overlay, which is no document of its own.
+    """
     read = _read(path, file, problems)
-    return read.document if read is not None else None
+    return read.content if read is not None and isinstance(read.content, Document) else None
 
 
 def _load(folder: Path, name: str, problems: Problems) -> Dialect:
@@ -90,14 +96,18 @@ def _load(folder: Path, name: str, problems: Problems) -> Dialect:
         problems.add(place, "holds no definition files (*.xml)")
     reads = [read for path in paths if (read := _read(path, f"{name}/{path.name}", problems)) is not None]
     grammar = _grammar(reads, problems)
-    documents = [read.document for read in reads]
     problems.is_partial = len(reads) < len(paths)
+    documents = apply_overlays(
+        [read.content for read in reads if isinstance(read.content, Document)],
+        [read.content for read in reads if isinstance(read.content, Overlay)],
+        problems,
+    )
     check_documents(documents, problems)
     dialect = resolve(name, grammar, documents, problems)
     check_dialect(dialect, problems)
     for read in reads:
         # The schema's own words name neither the cause nor the cure, so they are only the last resort.
-        if not problems.has_file(read.document.at.file):
+        if not problems.has_file(read.content.at.file):
             for at, message in read.schema_problems:
                 problems.add(at, message)
     return dialect
@@ -135,8 +145,8 @@ def _grammar(reads: list[_Read], problems: Problems) -> str:
     for read in main[1:]:
         if read.grammar is not main[0].grammar:
             problems.add(
-                read.document.at,
-                f"written in the grammar {read.grammar.name!r}, but {main[0].document.at.file} "
+                read.content.at,
+                f"written in the grammar {read.grammar.name!r}, but {main[0].content.at.file} "
                 f"in {main[0].grammar.name!r}; a dialect has one",
             )
     return main[0].grammar.name if main else (reads[0].grammar.name if reads else "")

@@ -11,7 +11,7 @@ from amqpforge_generator.errors import Problems, suggestion
 from amqpforge_generator.model import Cell, Event, Guard, Machine, Name, State, Type
 from amqpforge_generator.names import make_name
 
-#: The archetype whose providers define the conditions that a row may name.
+#: The archetype whose providers, where there are any, define the conditions that a row may name.
 ERROR_CONDITION = "error-condition"
 
 _ALL = ("*",)
@@ -32,14 +32,22 @@ _Raw = TypeVar("_Raw", bound=_Described)
 _Named = TypeVar("_Named", State, Event, Guard)
 
 
-def error_conditions(types: Iterable[Type]) -> frozenset[str]:
-    """What may be reported as a peer's error: every choice of a type that provides ``error-condition``."""
+def error_conditions(types: Collection[Type]) -> frozenset[str]:
+    """What may be reported as a peer's error, in the words of a row.
+
+    The symbols that a type lists which provides ``error-condition``; in a dialect without such a type, the
+    numbers that a domain lists, told as ``domain:choice`` (``close-code:framing-error``).
+    """
+    providers = [type_ for type_ in types if ERROR_CONDITION in type_.provides]
+    if not providers:
+        return frozenset(
+            f"{type_.name.xml}:{choice.name.xml}"
+            for type_ in types
+            for choice in type_.choices
+            if isinstance(choice.value, int)
+        )
     return frozenset(
-        choice.value
-        for type_ in types
-        if ERROR_CONDITION in type_.provides
-        for choice in type_.choices
-        if isinstance(choice.value, str)
+        choice.value for type_ in providers for choice in type_.choices if isinstance(choice.value, str)
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from amqpforge_generator.document import Doc, Location
+from amqpforge_generator.document import Digest, Doc, Location
 
 Literal = bool | int | float | str
 
@@ -40,14 +40,35 @@ class Name:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoding:
-    """One wire form: category ``fixed``, ``variable``, ``compound`` or ``array``, width in octets."""
+    """One wire form of a value.
+
+    ``category``: ``fixed`` (``width`` octets), ``variable`` (a size of ``width`` octets, then as many as it
+    says), ``compound`` (a size and a count, both of ``width`` octets, then the elements), ``array``; without
+    a code of their own also ``bit`` (no octet: packed with its neighbours, or told by a packing flag),
+    ``rest`` (all octets that remain) and ``any`` (a type code, then the value).
+
+    ``code``: the octet that announces the form, or None where nothing does. ``holds``: what the octets mean,
+    one of `HOLDS`; empty in AMQP 1.0, whose types are told by their names. ``charset``: of text and
+    characters.
+    """
 
     name: str
-    code: int
+    code: int | None
     category: str
     width: int
     doc: Doc
     at: Location
+    holds: str = ""
+    charset: str = ""
+
+
+#: What the octets of a form can mean. ``decimal``: one octet of decimal places, then a signed
+#: integer; ``set``: pairs of serial numbers; ``timestamp-s``: seconds, unsigned; ``timestamp-ms``:
+#: milliseconds, signed.
+HOLDS = (
+    *("binary", "unsigned", "signed", "boolean", "float", "decimal", "text", "character", "timestamp-s"),
+    *("timestamp-ms", "uuid", "map", "list", "array", "struct", "set", "void", "bit", "serial", "any"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,11 +91,34 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Assertion:
-    """A condition on a value; the check types ``operand`` (an int for ``length``, text for ``regexp``)."""
+    """A condition on a value.
+
+    ``check`` types ``operand``: an int for ``length``, a pattern that the whole text matches for ``regexp``
+    and ``syntax`` (whose ``rule`` has a name), an int or the name of another field for ``le`` and ``ge``.
+    """
 
     check: str
     operand: Literal | None
     at: Location
+    rule: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What peers have to keep to, in prose; ``on_failure`` is the constant that numbers a breach, or None."""
+
+    name: Name
+    on_failure: Name | None
+    doc: Doc
+    at: Location
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chassis:
+    """How far a peer (``client`` or ``server``) has to implement something: ``MUST``, ``SHOULD``, ``MAY``."""
+
+    peer: str
+    level: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +185,7 @@ class Type:
     layout: Layout | None = None
     restriction: Restriction = field(default_factory=Restriction, repr=False)
     assertions: tuple[Assertion, ...] = ()
+    rules: tuple[Rule, ...] = field(default=(), repr=False)
     part: str = ""
 
     @property
@@ -165,6 +210,7 @@ class Field:
     default: Literal | None = None
     default_choice: Choice | None = None
     assertions: tuple[Assertion, ...] = ()
+    rules: tuple[Rule, ...] = field(default=(), repr=False)
 
     @property
     def primitive(self) -> str:
@@ -184,18 +230,60 @@ class Archetype:
 
 @dataclass(frozen=True, kw_only=True)
 class Definition:
-    """A constant; ``error_class`` is ``soft``, ``hard`` or empty."""
+    """A constant.
+
+    ``error_class`` is ``soft``, ``hard`` or empty; ``enumeration`` names the enumeration that the constant is
+    a member of; ``encoding`` is the form of the field table values that it numbers.
+    """
 
     name: Name
     value: Literal
     error_class: str
     doc: Doc
     at: Location
+    enumeration: Name | None = None
+    encoding: Encoding | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Enumeration:
+    """Constants that belong together, in document order."""
+
+    name: Name
+    members: tuple[Definition, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatRange:
+    """The type codes from ``first`` to ``last``.
+
+    ``category``: ``fixed``, ``variable`` or ``reserved``; ``width`` is in octets: of the value, or of the
+    size in front of it.
+    """
+
+    first: int
+    last: int
+    category: str
+    width: int
+    doc: Doc
+    at: Location
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """A way in which a command can fail; ``error`` is the choice that numbers it."""
+
+    name: Name
+    error: Choice
+    doc: Doc
 
 
 @dataclass(kw_only=True, eq=False)
 class Method:
-    """A method, control or command: a composite with a code, senders, replies and perhaps content."""
+    """A method, control or command: a composite with a code, senders, replies and perhaps content.
+
+    ``header`` is the struct that precedes the arguments; it is the first of ``fields`` too.
+    """
 
     name: Name
     kind: str
@@ -209,6 +297,10 @@ class Method:
     sent_by: tuple[str, ...] = ()
     responses: tuple[Name, ...] = ()
     result: Type | None = None
+    header: Type | None = field(default=None, repr=False)
+    chassis: tuple[Chassis, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    rules: tuple[Rule, ...] = field(default=(), repr=False)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -221,7 +313,13 @@ class Class:
     doc: Doc
     fields: tuple[Field, ...]
     methods: tuple[Method, ...]
-    types: tuple[Type, ...] = ()
+    chassis: tuple[Chassis, ...] = ()
+    rules: tuple[Rule, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def results(self) -> tuple[Type, ...]:
+        """The structs that methods answer with, in the order of their methods."""
+        return tuple(method.result for method in self.methods if method.result is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,16 +388,18 @@ class Section:
     doc: Doc
     types: tuple[Type, ...]
     definitions: tuple[Definition, ...]
+    ranges: tuple[FormatRange, ...] = ()
 
 
 @dataclass(kw_only=True, eq=False)
 class Module:
-    """One definition file, which becomes one module of the output."""
+    """One definition file, which becomes one module of the output; ``overlays`` were laid over it."""
 
     name: Name
     doc: Doc
     file: str
     sha256: str
+    overlays: tuple[Digest, ...] = ()
     sections: tuple[Section, ...] = ()
     classes: tuple[Class, ...] = ()
     machines: tuple[Machine, ...] = ()
@@ -314,15 +414,33 @@ class Module:
         """All constants, in document order."""
         return tuple(constant for section in self.sections for constant in section.definitions)
 
+    @cached_property
+    def enumerations(self) -> tuple[Enumeration, ...]:
+        """The constants that belong to an enumeration, grouped; in the order of their first members."""
+        groups: dict[str, list[Definition]] = {}
+        for constant in self.definitions:
+            if constant.enumeration is not None:
+                groups.setdefault(constant.enumeration.xml, []).append(constant)
+        return tuple(
+            Enumeration(name=name, members=tuple(members))
+            for members in groups.values()
+            if (name := members[0].enumeration) is not None
+        )
+
 
 @dataclass(kw_only=True, eq=False)
 class Dialect:
-    """A whole protocol: its modules in dependency order, and its archetypes sorted by name."""
+    """A whole protocol: its modules in dependency order, and its archetypes sorted by name.
+
+    ``protocol_header`` holds the octets behind ``AMQP`` with which a connection begins, four or fewer (what
+    is missing is the sender's to choose); none where the definitions give none.
+    """
 
     name: str
     grammar: str
     modules: tuple[Module, ...]
     archetypes: tuple[Archetype, ...]
+    protocol_header: bytes = b""
 
     @cached_property
     def types(self) -> tuple[Type, ...]:
@@ -332,3 +450,29 @@ class Dialect:
     @cached_property
     def machines(self) -> tuple[Machine, ...]:
         return tuple(machine for module in self.modules for machine in module.machines)
+
+    @cached_property
+    def classes(self) -> tuple[Class, ...]:
+        """All classes of methods, controls or commands, in module and document order."""
+        return tuple(class_ for module in self.modules for class_ in module.classes)
+
+    @cached_property
+    def structs(self) -> tuple[Type, ...]:
+        """All composite types, those that only methods answer with included."""
+        results = (result for class_ in self.classes for result in class_.results)
+        return (*(type_ for type_ in self.types if type_.kind == "composite"), *results)
+
+    @cached_property
+    def ranges(self) -> tuple[FormatRange, ...]:
+        """The ranges of type codes, in document order."""
+        sections = (section for module in self.modules for section in module.sections)
+        return tuple(item for section in sections for item in section.ranges)
+
+    @cached_property
+    def value_encodings(self) -> tuple[Encoding, ...]:
+        """The forms that a value of any type can have, by code: those that have one."""
+        constants = (constant for module in self.modules for constant in module.definitions)
+        forms = [constant.encoding for constant in constants if constant.encoding is not None]
+        forms += (form for type_ in self.types for form in type_.encodings)
+        coded = [(form.code, form) for form in forms if form.code is not None]
+        return tuple(form for _, form in sorted(coded, key=lambda pair: pair[0]))

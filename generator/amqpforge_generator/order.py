@@ -42,7 +42,6 @@ def types_of(document: Document) -> Iterator[RawType]:
     for section in document.sections:
         yield from section.types
         for class_ in section.classes:
-            yield from class_.types
             yield from (method.result for method in class_.methods if method.result is not None)
 
 
@@ -56,6 +55,7 @@ def _references(document: Document) -> Iterator[str]:
             yield from _field_types(class_.fields)
             for method in class_.methods:
                 yield from _field_types(method.fields)
+                yield from filter(None, (method.header, class_.header))
 
 
 def _field_types(fields: Iterable[RawField]) -> Iterator[str]:

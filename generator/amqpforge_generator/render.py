@@ -59,8 +59,8 @@ def render_dialect(target: Target, dialect: Dialect) -> list[Rendered]:
     """
     environment = make_environment(target)
     environment.globals |= _questions(dialect)
-    sources = {module.name.xml: Source(module.file, module.sha256) for module in dialect.modules}
-    everything = tuple(sources.values())
+    sources = {module.name.xml: _sources(module) for module in dialect.modules}
+    everything = tuple(source for files in sources.values() for source in files)
     results: list[Rendered] = []
     problems: list[str] = []
     for render in target.renders:
@@ -73,7 +73,7 @@ def render_dialect(target: Target, dialect: Dialect) -> list[Rendered]:
                 module=module.name.xml if module else None,
                 contents=contents(item),
             ):
-                used = (sources[module.name.xml],) if module else everything
+                used = sources[module.name.xml] if module else everything
                 _render_one(
                     environment, target, render, variables | {"dialect": dialect}, used, results, problems
                 )
@@ -106,6 +106,12 @@ def render_once(target: Target, dialects: tuple[str, ...]) -> list[Rendered]:
     if problems:
         raise TargetErrors(*problems)
     return results
+
+
+def _sources(module: Module) -> tuple[Source, ...]:
+    """The files that a module comes from: its definition file, and what was laid over it."""
+    overlays = (Source(overlay.file, overlay.sha256) for overlay in module.overlays)
+    return Source(module.file, module.sha256), *overlays
 
 
 def _own_source(target: Target, path: str, file: Path) -> Source:
@@ -183,7 +189,7 @@ def contents(item: Item) -> frozenset[str]:
 
     Of a dialect, module or section: ``types``, ``primitives``, ``restricted``, ``composites``, ``described``,
     ``parts`` (message sections), ``definitions``, ``classes``, ``machines``. Of a type: the same words for
-    itself, and ``fields``, ``choices``, ``encodings``. Of a class: ``methods``, ``fields``, ``types``. Of a
+    itself, and ``fields``, ``choices``, ``encodings``. Of a class: ``methods``, ``fields``. Of a
     machine: ``guards``. For each archetype that a type provides, there is ``provides`` and its name.
     """
     if isinstance(item, Dialect):
@@ -196,7 +202,7 @@ def contents(item: Item) -> frozenset[str]:
         marks = {"described" if item.descriptor else "", "parts" if item.part else "", kind} - {""}
         provided = {f"provides {archetype}" for archetype in item.provides}
         return _filled(item, "fields", "choices", "encodings") | marks | provided
-    return _filled(item, "methods", "fields", "types", "guards")
+    return _filled(item, "methods", "fields", "guards")
 
 
 def _filled(item: object, *attributes: str) -> frozenset[str]:

@@ -9,7 +9,9 @@ from amqpforge_generator.errors import suggestion
 from amqpforge_generator.literals import NotLegal, octets, parse_literal
 from amqpforge_generator.model import Archetype, Choice, Field, Literal, Type
 from amqpforge_generator.names import make_name
-from amqpforge_generator.resolve_types import Scope, assertion, choices_of, flag
+from amqpforge_generator.resolve_conditions import assertion, resolve_rules
+from amqpforge_generator.resolve_scope import Scope, flag
+from amqpforge_generator.resolve_types import choices_of, is_unformed
 
 
 def declare_archetypes(documents: Iterable[Document], scope: Scope) -> None:
@@ -56,6 +58,7 @@ def _field(raw: RawField, index: int, scope: Scope, what: str) -> Field:
         mandatory=flag(raw.mandatory, f"mandatory of {use}", raw.at, scope),
         multiple=flag(raw.multiple, f"multiple of {use}", raw.at, scope),
         assertions=tuple(assertion(item, scope) for item in raw.asserts),
+        rules=resolve_rules(raw.rules, scope),
     )
     if raw.references is not None:
         _check_references(raw, type_, use, scope)
@@ -106,7 +109,7 @@ def _default(
         if raw.type == "*":
             scope.problems.add(raw.at, f"{use} takes any type, so it cannot have the default {text!r}")
         return None, None
-    if field.type.base is None and not field.type.is_wildcard:
+    if (field.type.base is None and not field.type.is_wildcard) or is_unformed(field.type, scope):
         return None, None
     choices = choices_of(field.type)
     for choice in choices:
@@ -135,7 +138,7 @@ def _spells(value: Literal, text: str) -> bool:
 def _plain_default(text: str, type_: Type, at: Location, use: str, scope: Scope) -> Literal | None:
     most = type_.restriction.max_length
     try:
-        value = parse_literal(text, type_.primitive, scope.grammar)
+        value = parse_literal(text, type_)
         if most is not None and isinstance(value, str) and octets(value) > most:
             raise NotLegal(f"{octets(value)} octets long, {most} are allowed")
     except NotLegal as reason:

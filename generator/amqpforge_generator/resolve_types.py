@@ -4,76 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from amqpforge_generator.document import (
-    Location,
-    RawAssert,
-    RawChoice,
-    RawDescriptor,
-    RawEncoding,
-    RawLayout,
-    RawType,
-)
-from amqpforge_generator.errors import Problems, suggestion
-from amqpforge_generator.literals import NotLegal, parse_integer, parse_literal
-from amqpforge_generator.model import (
-    Archetype,
-    Assertion,
-    Choice,
-    Descriptor,
-    Encoding,
-    Field,
-    Layout,
-    Literal,
-    Name,
-    Restriction,
-    Type,
-)
+from amqpforge_generator.document import RawChoice, RawDescriptor, RawType
+from amqpforge_generator.literals import NotLegal, parse_literal
+from amqpforge_generator.model import Choice, Descriptor, Field, Layout, Name, Restriction, Type
 from amqpforge_generator.names import SpecText, make_name
+from amqpforge_generator.resolve_conditions import assertion, resolve_rules
+from amqpforge_generator.resolve_forms import encoding, layout
+from amqpforge_generator.resolve_scope import Scope, number, one_of
 
 _DESCRIPTOR_CODE = re.compile(r"0x([0-9A-Fa-f]{8}):0x([0-9A-Fa-f]{8})")
-_OCTET = re.compile(r"0x[0-9A-Fa-f]{2}")
-_CATEGORIES = ("fixed", "variable", "compound", "array")
 _PARTS = ("payload", "head", "bare", "body-many", "body-one", "foot")
 _VALUES = ("any", "simple", "described-or-null")
 _SIZED = ("binary", "string", "symbol")
-#: Section 1.2 of AMQP 1.0: the upper half of an encoding code is the category and the width.
-_SUBCATEGORIES = {
-    0x4: ("fixed", 0), 0x5: ("fixed", 1), 0x6: ("fixed", 2), 0x7: ("fixed", 4),
-    0x8: ("fixed", 8), 0x9: ("fixed", 16),
-    0xA: ("variable", 1), 0xB: ("variable", 4), 0xC: ("compound", 1), 0xD: ("compound", 4),
-    0xE: ("array", 1), 0xF: ("array", 4),
-}  # fmt: skip
-_WIDTH_WORDS = {"octet": 1, "short": 2, "long": 4}
-_OPERANDS: dict[str, type | None] = {
-    "notnull": None,
-    "length": int,
-    "ne": int,
-    "le": int,
-    "ge": int,
-    "regexp": str,
-    "syntax": str,
-}
-
-
-@dataclass(slots=True)
-class Scope:
-    """What resolution shares: the grammar, every type and archetype by XML name, and where problems go."""
-
-    grammar: str
-    problems: Problems
-    types: dict[str, Type] = field(default_factory=dict)
-    raw: list[tuple[RawType, Type]] = field(default_factory=list)
-    archetypes: dict[str, Archetype] = field(default_factory=dict)
-
-    def find(self, name: str, at: Location, use: str) -> Type | None:
-        """The type of that name; when there is none, a problem that starts with ``use`` (``field 'x'``)."""
-        found = self.types.get(name)
-        if found is None and name:
-            near = suggestion(name, self.types)
-            self.problems.add_unknown(at, f"{use} has the unknown type {name!r}", near)
-        return found
 
 
 def declare_type(raw: RawType, module: str, scope: Scope) -> Type:
@@ -104,10 +48,12 @@ def link_types(scope: Scope) -> None:
     for raw, type_ in scope.raw:
         _find_base(raw, type_, scope)
     for raw, type_ in scope.raw:
-        type_.encodings = tuple(_encoding(item, type_, scope) for item in raw.encodings)
+        type_.encodings = tuple(encoding(item, type_.name.xml, scope) for item in raw.encodings)
+    for raw, type_ in scope.raw:
         type_.descriptor = _descriptor(raw.descriptor, scope) if raw.descriptor is not None else None
         type_.choices = tuple(choice for item in raw.choices if (choice := _choice(item, type_, scope)))
         type_.assertions = tuple(assertion(item, scope) for item in raw.asserts)
+        type_.rules = resolve_rules(raw.rules, scope)
         type_.layout = _layout(raw, scope)
 
 
@@ -127,76 +73,10 @@ def choices_of(type_: Type) -> tuple[Choice, ...]:
     return next((link.choices for link in _chain(type_) if link.choices), ())
 
 
-def number(text: str, what: str, at: Location, scope: Scope) -> int:
-    """A whole number of the definition, or 0 and a problem."""
-    try:
-        return parse_integer(text)
-    except NotLegal as reason:
-        if text:
-            scope.problems.add(at, f"{what} {text!r} is {reason}")
-        return 0
-
-
-def flag(text: str | None, what: str, at: Location, scope: Scope) -> bool:
-    """A truth value of the definition; absent means false."""
-    if text not in (None, "true", "false", "1", "0"):
-        scope.problems.add(at, f"{what} is {text!r}, neither 'true' nor 'false'")
-    return text in ("true", "1")
-
-
-def one_of(text: str | None, words: Iterable[str], what: str, at: Location, scope: Scope) -> str | None:
-    """A word of a closed vocabulary, or None and a problem."""
-    if text is None or text in words:
-        return text
-    if text:
-        scope.problems.add(at, f"{what} {text!r} is not known{suggestion(text, words)}")
-    return None
-
-
-def assertion(raw: RawAssert, scope: Scope) -> Assertion:
-    """A condition with its operand typed by the check."""
-    one_of(raw.check, _OPERANDS, "check", raw.at, scope)
-    wanted = _OPERANDS.get(raw.check)
-    operand: Literal | None = None
-    if wanted is None:
-        if raw.value is not None and raw.check in _OPERANDS:
-            scope.problems.add(raw.at, f"check {raw.check!r} takes no value")
-    elif raw.value is None:
-        scope.problems.add(raw.at, f"check {raw.check!r} needs a value")
-    elif wanted is int:
-        operand = number(raw.value, f"check {raw.check!r}: value", raw.at, scope)
-    else:
-        operand = SpecText(raw.value)
-        if raw.check == "regexp":
-            _check_pattern(raw.value, raw.at, scope)
-    return Assertion(check=raw.check, operand=operand, at=raw.at)
-
-
-def _check_pattern(text: str, at: Location, scope: Scope) -> None:
-    try:
-        re.compile(text)
-    except re.error as error:
-        scope.problems.add(at, f"regular expression {text!r} is not legal: {error.msg}")
-
-
-def layout(style: str, raw: RawLayout | None, at: Location, scope: Scope) -> Layout:
-    """A layout with widths in octets; a definition gives numbers, or ``octet``, ``short``, ``long``."""
-    raw = raw or RawLayout()
-    return Layout(
-        style=style,
-        size_width=_width(raw.size, "size", at, scope),
-        flags_width=_width(raw.pack, "pack", at, scope),
-        code=None if raw.code is None else number(raw.code, "code", at, scope),
-    )
-
-
-def _width(text: str | None, what: str, at: Location, scope: Scope) -> int:
-    if text is None:
-        return 0
-    width = _WIDTH_WORDS[text] if text in _WIDTH_WORDS else number(text, what, at, scope)
-    if width not in (0, 1, 2, 4):
-        scope.problems.add(at, f"{what} {text!r} is not a width of 1, 2 or 4 octets")
-    return width
+def is_unformed(type_: Type, scope: Scope) -> bool:
+    """Whether the wire form of a type was refused, so that nothing more need be said about its values."""
+    forms = type_.base.encodings if type_.base is not None else ()
+    return scope.grammar != "amqp-1.0" and bool(forms) and not forms[0].holds
 
 
 def _layout(raw: RawType, scope: Scope) -> Layout | None:
@@ -255,39 +135,6 @@ def _find_base(raw: RawType, type_: Type, scope: Scope) -> None:
     type_.is_wildcard = end.is_wildcard
 
 
-def _encoding(raw: RawEncoding, type_: Type, scope: Scope) -> Encoding:
-    name = raw.name if raw.name is not None else type_.name.xml
-    make_name(name, "encoding", raw.at, scope.problems)
-    if raw.code and not _OCTET.fullmatch(raw.code):
-        scope.problems.add(raw.at, f"encoding code {raw.code!r} is not of the form 0xHH")
-        code = 0
-    else:
-        code = int(raw.code or "0x00", 16)
-        _check_subcategory(raw, code, scope)
-    return Encoding(
-        name=name,
-        code=code,
-        category=one_of(raw.category, _CATEGORIES, "encoding category", raw.at, scope) or "fixed",
-        width=number(raw.width, "width", raw.at, scope),
-        doc=raw.doc,
-        at=raw.at,
-    )
-
-
-def _check_subcategory(raw: RawEncoding, code: int, scope: Scope) -> None:
-    if scope.grammar != "amqp-1.0" or not raw.code or raw.category not in _CATEGORIES:
-        return
-    expected = _SUBCATEGORIES.get(code >> 4)
-    if expected is None:
-        scope.problems.add(raw.at, f"encoding code {raw.code} is not in the range of any category")
-    elif (raw.category, raw.width) != (expected[0], str(expected[1])):
-        scope.problems.add(
-            raw.at,
-            f"encoding code {raw.code} means {expected[0]} of width {expected[1]}, "
-            f"not {raw.category} of width {raw.width}",
-        )
-
-
 def _descriptor(raw: RawDescriptor, scope: Scope) -> Descriptor:
     if not raw.name.isascii():
         scope.problems.add(raw.at, f"descriptor symbol {raw.name!r} is not ASCII")
@@ -303,10 +150,10 @@ def _descriptor(raw: RawDescriptor, scope: Scope) -> Descriptor:
 
 def _choice(raw: RawChoice, type_: Type, scope: Scope) -> Choice | None:
     name = make_name(raw.name, "choice", raw.at, scope.problems)
-    if (type_.base is None and not type_.is_wildcard) or not raw.value:
+    if (type_.base is None and not type_.is_wildcard) or not raw.value or is_unformed(type_, scope):
         return None
     try:
-        value = parse_literal(raw.value, type_.primitive, scope.grammar)
+        value = parse_literal(raw.value, type_)
     except NotLegal as reason:
         scope.problems.add(
             raw.at, f"value {raw.value!r} of choice {raw.name!r} is not a legal {type_.primitive}: {reason}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,36 +11,56 @@ from typing import Any
 import pytest
 
 import benchmarks.__main__ as program
-from benchmarks import ours, proton, proton_fields, pyamqp, report, timing
-from benchmarks.cases import ATTACH, CASES, FLOW, MESSAGE, TRANSFER, Case, Composite
+from benchmarks import processes, report, timing
+from benchmarks.amqp_0_9_1 import cases as cases_0_9_1
+from benchmarks.amqp_1_0 import ours
+from benchmarks.amqp_1_0.cases import ATTACH, FLOW, MESSAGE, TRANSFER
+from benchmarks.case import Case, Composite
 from benchmarks.stack import Operation, Stack, WrongResultError, check, same
+from benchmarks.suite import DIRECTIONS, Suite
 from benchmarks.timing import Effort, Timing, compare
 
 SHORT = Effort(rounds=2, turn_seconds=0.00005)
-DIRECTIONS = ("decode", "encode")
+CASES = [(suite, case) for suite in program.SUITES for case in suite.cases]
+PEERS = [(suite, load) for suite in program.SUITES for load in suite.peers]
 
 
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_ours_is_right_in_every_case(case: Case, direction: str) -> None:
-    check(case, direction, ours.load())
+def id_of(value: object) -> str:
+    if isinstance(value, Suite):
+        return value.dialect.replace(" ", "-")
+    return value.name if isinstance(value, Case) else getattr(value, "__module__", str(value))
 
 
-@pytest.mark.parametrize("load", [pyamqp.load, pyamqp.load_text, proton.load, proton_fields.load])
+@pytest.mark.parametrize(("suite", "case"), CASES, ids=id_of)
+def test_ours_is_right_in_every_case(suite: Suite, case: Case) -> None:
+    stack = suite.load()
+    assert stack.operations[case.name]
+    for direction in stack.operations[case.name]:
+        check(case, direction, stack)
+
+
+@pytest.mark.parametrize(("suite", "load"), PEERS, ids=id_of)
 @pytest.mark.filterwarnings("ignore")  # what peers warn of is theirs
-def test_peers_do_the_same_work(load: Callable[[], Stack]) -> None:
+def test_peers_do_the_same_work(suite: Suite, load: Callable[[], Stack]) -> None:
     try:
         stack = load()
     except ImportError as error:
         pytest.skip(f"a peer is not installed: {error}")
-    for case in CASES:
+    for case in suite.cases:
         for direction in stack.operations.get(case.name, {}):
             check(case, direction, stack)
 
 
-def test_the_transfer_carries_100_octets_and_so_does_the_body() -> None:
+def test_contents_carry_what_the_rows_say() -> None:
     assert len(TRANSFER.values["payload"]) == 100
     assert len(MESSAGE.values["body"]) == 100
+    assert len(cases_0_9_1.BODY) == 256
+    assert len(cases_0_9_1.HEADERS) == 3
+    assert len(cases_0_9_1.TABLE) == 10
+
+
+def test_no_two_cases_share_a_name() -> None:
+    assert set(Counter(case.name for _, case in CASES).values()) == {1}
 
 
 def test_a_wrong_value_is_found() -> None:
@@ -95,30 +116,35 @@ def test_ratios_are_to_the_first_stack(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_table_holds_ratios_against_targets() -> None:
-    stacks = [
-        Stack("ours", ""),
-        Stack("pyamqp", ""),
-        Stack("proton", ""),
-        Stack("other", "O", is_target=False),
-    ]
+    stacks = [Stack("ours", ""), Stack("fast", ""), Stack("slow", ""), Stack("other", "O", is_target=False)]
     timings = {
         "ours": Timing(1.0, 1.0),
-        "pyamqp": Timing(1.5, 1.5),
-        "proton": Timing(5.9, 5.9),
+        "fast": Timing(1.5, 1.5),
+        "slow": Timing(5.9, 5.9),
         "other": Timing(2.0, 2.0),
     }
-    lines = report.table([report.Row(FLOW, "decode", timings)], stacks)
+    row = report.Row(FLOW, "decode", timings, {"fast": 1.5, "slow": 6.0})
+    lines = report.Table("AMQP 1.0", [row], stacks).lines()
+    assert lines[0].startswith("AMQP 1.0")
     assert ">= 1.5 met" in lines[1]
     assert ">= 6 not met" in lines[1]
     assert lines[-1].strip() == "decode flow, O: 2.00 us, 2.00x"
 
 
-def test_every_case_and_direction_has_targets() -> None:
-    for case in CASES:
-        for direction in DIRECTIONS:
-            row = report.Row(case, direction, {})
-            assert row.target("pyamqp") is not None
-            assert row.target("proton") is not None
+def test_every_row_beside_peers_has_a_target_for_each() -> None:
+    targets = {
+        (suite.dialect, case.name, direction): set(suite.targets.get((case.kind, direction), {}))
+        for suite, case in CASES
+        for direction in suite.load().operations[case.name]
+    }
+    assert {
+        named for (dialect, _, _), keys in targets.items() if dialect == "AMQP 1.0" for named in keys
+    } == {
+        "pyamqp",
+        "proton",
+    }
+    for (dialect, _, _), keys in targets.items():
+        assert len(keys) == {"AMQP 1.0": 2, "AMQP 0-9-1": 3}.get(dialect, 0)
 
 
 @pytest.fixture
@@ -128,9 +154,8 @@ def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Stack:
         raise ImportError("no such peer")
 
-    for module in (pyamqp, proton, proton_fields):
-        monkeypatch.setattr(module, "load", missing)
-    monkeypatch.setattr(pyamqp, "load_text", missing)
+    suites = [replace(suite, peers=(missing,) * len(suite.peers)) for suite in program.SUITES]
+    monkeypatch.setattr(program, "SUITES", suites)
     monkeypatch.setattr(program, "QUICK", SHORT)
 
 
@@ -138,28 +163,57 @@ def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_peers_it_says_so_and_measures_ours(capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--quick"]) == 0
     said = capsys.readouterr().out
-    assert said.count("left out: ") == 4
-    assert "no peer is installed" in said
-    assert all(f"{direction} {case.name}" in said for case in CASES for direction in DIRECTIONS)
+    assert said.count("left out: ") == len(PEERS)
+    assert said.count("no peer is installed") == 2
+    for suite, case in CASES:
+        directions = suite.load().operations[case.name]
+        assert [f"{direction} {case.name}" in said for direction in DIRECTIONS] == [
+            direction in directions for direction in DIRECTIONS
+        ]
 
 
 @pytest.mark.usefixtures("only_ours")
 def test_json_on_standard_output_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.main(["--quick", "--case", "flow", "--json", "-"]) == 0
+    assert program.main(["--quick", "--case", "flow", "--case", "deliver", "--json", "-"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert [(row["case"], row["direction"]) for row in content["rows"]] == [
-        ("flow", "decode"),
-        ("flow", "encode"),
+    assert [(row["dialect"], row["case"], row["direction"]) for row in content["rows"]] == [
+        ("AMQP 1.0", "flow", "decode"),
+        ("AMQP 1.0", "flow", "encode"),
+        ("AMQP 0-9-1", "deliver", "decode"),
     ]
     assert set(content["rows"][0]["microseconds"]) == {"ours"}
 
 
-@pytest.mark.usefixtures("only_ours")
+def wrong_suite(direction: str) -> Suite:
+    """A suite whose flow is right in our stack, and in one direction wrong in a peer."""
+
+    def peer() -> Stack:
+        wrong = Operation(len, FLOW.octets, lambda size: {"handle": size})
+        return Stack("peer", "a peer", {"flow": {direction: wrong}})
+
+    return Suite("AMQP 1.0", (FLOW,), ours.load, (peer,))
+
+
+@pytest.mark.parametrize("direction", ["decode", "encode", "read"])
 def test_a_wrong_result_ends_with_status_1(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    direction: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stack = ours.load()
-    stack.operations["flow"]["decode"] = Operation(len, FLOW.octets, lambda size: {"handle": size})
-    monkeypatch.setattr(ours, "load", lambda: stack)
+    monkeypatch.setattr(program, "SUITES", [wrong_suite(direction)])
     assert program.main(["--quick", "--case", "flow"]) == 1
-    assert "wrong result: ours decode flow" in capsys.readouterr().err
+    assert f"wrong result: peer {direction} flow" in capsys.readouterr().err
+
+
+def test_the_budget_of_an_import_is_measured_for_each_dialect_and_for_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    codes: list[str] = []
+
+    class Python(processes.Python):
+        def run(self, *arguments: str, stdout: int = 0) -> tuple[float, bytes]:
+            codes.append(arguments[-1])
+            return 0.0, b"0.02"
+
+    figures = list(processes.import_times(Python("")))
+    assert [figure.budget for figure in figures] == [60, 60, 60, 60, 150]
+    assert {figure.value for figure in figures} == {20.0}
+    assert sum("amqp_0_9_1, amqpforge_protocol.amqp_0_10_preview" in code for code in set(codes)) == 1

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from amqpforge.capture import amqp_1_0
+from amqpforge.capture import finder
 from amqpforge.capture.amqp_1_0 import Decoder
 from amqpforge.capture.record import Header, Record
+from amqpforge_protocol import amqp_1_0
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     Attach,
@@ -76,7 +77,7 @@ Piece = bytes | int
 
 
 def decode(pieces: Iterable[Piece], *, searching: bool = False, closed: bool = True) -> list[Record]:
-    decoder = Decoder(3, "c2s", searching=searching)
+    decoder = Decoder(amqp_1_0, 3, "c2s", searching=searching)
     records: list[Record] = []
     offset = 0
     for time, piece in enumerate(pieces):
@@ -90,7 +91,7 @@ def decode(pieces: Iterable[Piece], *, searching: bool = False, closed: bool = T
 
 
 def places(records: Iterable[Record]) -> list[tuple[int, str, str | None]]:
-    return [(record.offset, record.kind, record.performative) for record in records]
+    return [(record.offset, record.kind, record.name) for record in records]
 
 
 EXPECTED = [
@@ -107,7 +108,7 @@ def chunks(data: bytes, step: int) -> Iterator[bytes]:
 def test_any_chunking_gives_the_same_records(step: int) -> None:
     records = decode(chunks(STREAM, step))
     assert places(records) == EXPECTED
-    assert [record.payload_bytes for record in records if record.performative == "transfer"] == [280, 0, 300]
+    assert [record.payload_bytes for record in records if record.name == "transfer"] == [280, 0, 300]
     assert {record.channel for record in records[2:4]} == {1}
     assert records[0].value == Header(0, 1, 0, 0)
     assert {(record.stream, record.direction, record.reason) for record in records} == {(3, "c2s", None)}
@@ -123,7 +124,7 @@ def test_sasl_frames_have_no_channel() -> None:
         SASL_HEADER + encode_frame(SaslInit(mechanism="PLAIN", initial_response=b"\x00a\x00b")) + AMQP_HEADER
     )
     records = decode([octets])
-    assert [(record.kind, record.channel, record.performative) for record in records] == [
+    assert [(record.kind, record.channel, record.name) for record in records] == [
         ("header", None, None),
         ("sasl", None, "sasl-init"),
         ("header", None, None),
@@ -182,7 +183,7 @@ def test_an_impossible_frame_header_starts_a_search_for_the_next_frame(header: b
 
 
 def test_a_frame_beyond_the_limit_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(amqp_1_0, "MAX_FRAME", 200)
+    monkeypatch.setattr(finder, "MAX_FRAME", 200)
     for step in (7, 10_000):
         records = decode(chunks(STREAM, step))
         assert places(records)[5] == (STARTS[5], "error", None)
@@ -241,7 +242,7 @@ def test_symbolic_descriptors_are_found_too() -> None:
 
 
 def test_octets_without_any_frame_are_reported_once_and_not_kept() -> None:
-    decoder = Decoder(0, "s2c", searching=True)
+    decoder = Decoder(amqp_1_0, 0, "s2c", searching=True)
     noise = random.Random(5).randbytes(1000)
     for number in range(500):
         assert decoder.data(number * 1000, None, noise) == []

@@ -24,7 +24,7 @@ from amqpforge_protocol.amqp_1_0 import (
 )
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "captures"
-NAMES = sorted(path.name.removesuffix(".pcapng") for path in FOLDER.glob("*.pcapng"))
+NAMES = sorted(path.name.removesuffix(".pcapng") for path in FOLDER.glob("p10-*.pcapng"))
 LARGEST_FRAME = 1 << 21
 
 

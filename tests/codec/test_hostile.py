@@ -31,7 +31,8 @@ from amqpforge_protocol.amqp_1_0 import (
     encode_message,
     encode_value,
 )
-from fuzz.invariants import CHECKS, check_error
+from fuzz.amqp_1_0 import CHECKS
+from fuzz.invariants import check_error
 from tests.codec import strategies
 from tests.codec.objects import amqp
 from tests.codec.vectors import frames, nonconforming, primitives

@@ -10,9 +10,9 @@ from lxml import etree
 
 import amqpforge_spec
 from amqpforge_generator import xmlsource
-from amqpforge_generator.errors import SpecErrors
 from amqpforge_generator.importer import ImportResult, import_definitions
 from tests.generator.forging import run, run_process
+from tests.generator.importing import Reader, lines
 
 AMQP = "{http://www.amqp.org/schema/amqp.xsd}"
 FORGE = "{https://amqpforge.org/schema/extensions}"
@@ -65,30 +65,9 @@ def read(tmp_path: Path) -> Reader:
     return Reader(tmp_path / "source.txt")
 
 
-class Reader:
-    """Imports text, or octets, from a file."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __call__(self, source: str | bytes) -> ImportResult:
-        self.file.write_bytes(source if isinstance(source, bytes) else source.encode())
-        return import_definitions(self.file)
-
-    def fails(self, source: str | bytes) -> list[str]:
-        """The problems of a source, with the folder left out of the file's name."""
-        with pytest.raises(SpecErrors) as caught:
-            self(source)
-        return [str(problem).replace(self.file.as_posix(), "source.txt") for problem in caught.value.problems]
-
-
 def names(result: ImportResult) -> list[str]:
     root = etree.fromstring(result.xml.encode())
     return [element.get("name", "") for element in root.iter(AMQP + "type", AMQP + "definition")]
-
-
-def lines(result: ImportResult) -> list[str]:
-    return [str(remark) for remark in result.remarks]
 
 
 def document(content: str) -> str:
@@ -102,7 +81,7 @@ def document(content: str) -> str:
 def test_a_plain_document_comes_back_without_remarks(read: Reader) -> None:
     result = read(DOCUMENT)
     assert result.remarks == ()
-    assert (result.types, result.definitions, result.sections) == (2, 0, 1)
+    assert result.counts == {"types": 2, "constants": 0, "sections": 1}
     assert (
         result.xml
         == """\
@@ -160,13 +139,13 @@ def test_prose_is_dropped_facts_are_kept(read: Reader) -> None:
     assert names(result) == ["<mode>", "LIMIT"]
     assert "label" not in result.xml
     assert "On." not in result.xml
-    assert result.remarks == ()
+    assert lines(result) == ["line 3: '<' begins no tag: read as text"]
 
 
 def test_a_section_without_definitions_is_left_out(read: Reader) -> None:
     result = read(f'<amqp name="a">\n<section name="talk"/>\n<section name="facts">{HANDLE}</section></amqp>')
     assert lines(result) == ["line 2: <section name='talk'> defines nothing that could be read: left out"]
-    assert result.sections == 1
+    assert result.counts["sections"] == 1
 
 
 def test_what_the_grammar_does_not_have_is_remarked_on(read: Reader) -> None:
@@ -320,7 +299,7 @@ def test_a_root_that_is_damaged_or_gone(read: Reader) -> None:
 
 def test_two_documents_in_one_source(read: Reader) -> None:
     result = read(DOCUMENT + DOCUMENT.replace("small", "second"))
-    assert result.sections == 2
+    assert result.counts["sections"] == 2
     assert lines(result) == ["line 11: <amqp name='second'> begins another document: joined to the first"]
 
 
@@ -418,6 +397,10 @@ def test_an_entity_declaration_in_a_comment_is_none(read: Reader) -> None:
     assert names(read('<!DOCTYPE amqp [<!-- <!ENTITY a "b"> -->]>' + DOCUMENT)) == ["point", "handle"]
 
 
+NOTHING = (
+    "source.txt:1: holds no definitions (<type>, <definition>, <constant>, <domain>, <class>) "
+    "that can be read"
+)
 UNUSABLE = {
     "empty": (b"", "source.txt:1: is empty"),
     "blank": (b" \n\t\n", "source.txt:1: is empty"),
@@ -428,15 +411,15 @@ UNUSABLE = {
     ),
     "prose only": (
         b"Nothing here.",
-        "source.txt:1: holds no definitions (<type>, <definition>) that can be read",
+        NOTHING,
     ),
     "nothing usable": (
         document('<type name="t"/>').encode(),
-        "source.txt:1: holds no definitions (<type>, <definition>) that can be read",
+        NOTHING,
     ),
     "an end tag alone": (
         b"</amqp>",
-        "source.txt:1: holds no definitions (<type>, <definition>) that can be read",
+        NOTHING,
     ),
 }
 
@@ -480,7 +463,7 @@ def test_hostile_repetition_takes_linear_time(piece: str, read: Reader) -> None:
     started = time.process_time()
     result = read(piece * (200_000 // len(piece)) + DOCUMENT)
     assert time.process_time() - started < 5
-    assert result.types >= 0
+    assert result.counts["types"] >= 0
 
 
 # -- the command
@@ -573,7 +556,7 @@ SEEDS = {
 def test_the_seeds(seed: str, material: Path, schema: etree.RelaxNG) -> None:
     types, definitions, sections, remarked = SEEDS[seed]
     result = import_definitions(material / "seeds" / seed)
-    assert (result.types, result.definitions, result.sections) == (types, definitions, sections)
+    assert result.counts == {"types": types, "constants": definitions, "sections": sections}
     assert [remark.line for remark in result.remarks] == remarked
     assert schema.validate(etree.fromstring(result.xml.encode()).getroottree()), schema.error_log
 

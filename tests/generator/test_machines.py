@@ -15,7 +15,7 @@ from amqpforge_generator.names import SpecText
 from amqpforge_generator.render import make_environment
 from amqpforge_generator.target import load_target
 from amqpforge_templates import target_folder
-from tests.generator.inline import PRIMITIVES, load, problems_of, section
+from tests.generator.inline import PRIMITIVES, load, load_only, problems_of, section
 
 NAMESPACE = 'xmlns="https://amqpforge.org/schema/states" xmlns:f="https://amqpforge.org/schema/extensions"'
 
@@ -31,6 +31,15 @@ ERRORS = section(
     '<descriptor name="t:body:list" code="0x00000000:0x00000001"/>',
     '<field name="why" type="symbol" requires="error-condition"/></type>',
 )
+
+#: Errors with numbers in place of symbols, as the control/command grammar has them.
+CODES = """\
+<amqp xmlns="https://amqpforge.org/schema/control-command" name="codes">
+<type name="uint16" code="0x12" category="fixed" width="2" holds="unsigned"/>
+<domain name="close-code" type="uint16"><choice name="framing-error" value="501"/></domain>
+<domain name="handle" type="uint16"/>
+</amqp>
+"""
 
 DOOR = """\
 <state name="SHUT" label="shut"/>
@@ -123,6 +132,32 @@ def test_a_machine_is_read_beside_other_definitions(tmp_path: Path) -> None:
     assert dialect.grammar == "amqp-1.0"
     assert [len(module.machines) for module in dialect.modules] == [0, 0, 1]
     assert error_conditions(dialect.types) == {"amqp:not-allowed", "amqp:broken"}
+
+
+def test_numbered_errors_are_conditions_where_no_type_has_symbols_for_them(tmp_path: Path) -> None:
+    body = DOOR.replace("amqp:not-allowed", "close-code:framing-error")
+    dialect = load_only(tmp_path, codes=CODES, states=machine_file(body))
+    assert error_conditions(dialect.types) == {"close-code:framing-error"}
+    assert dialect.machines[0].rows[0][1].condition == "close-code:framing-error"
+
+
+@pytest.mark.parametrize("condition", ["close-code:framing-eror", "framing-error", "handle:framing-error"])
+def test_a_numbered_error_is_told_by_its_domain_and_name(condition: str, tmp_path: Path) -> None:
+    body = DOOR.replace("amqp:not-allowed", condition)
+    assert problems_of(tmp_path, codes=CODES, states=machine_file(body)) == [
+        f"tiny/states.xml:10: error condition '{condition}' is not defined by any type; "
+        "did you mean 'close-code:framing-error'?"
+    ]
+
+
+def test_symbols_for_errors_leave_no_room_for_numbered_ones(tmp_path: Path) -> None:
+    numbered = section(
+        '<type name="code" class="restricted" source="uint"><choice name="no" value="1"/></type>',
+        name="codes",
+    )
+    body = DOOR.replace("amqp:not-allowed", "code:no")
+    found = problems_of(tmp_path, types=PRIMITIVES, errors=ERRORS, codes=numbered, states=machine_file(body))
+    assert found == ["tiny/states.xml:10: error condition 'code:no' is not defined by any type"]
 
 
 @pytest.mark.parametrize(

@@ -10,23 +10,19 @@ import pytest
 from amqpforge_generator.document import (
     Doc,
     Document,
-    Location,
     RawArchetype,
-    RawAssert,
     RawChoice,
     RawDefinition,
     RawDescriptor,
     RawEncoding,
     RawField,
-    RawLayout,
-    RawMethod,
     RawType,
 )
 from amqpforge_generator.errors import Problems
 from amqpforge_generator.load import GRAMMARS, read_document
 from amqpforge_generator.names import SpecText
 from amqpforge_spec import SCHEMAS
-from tests.generator.inline import AMQP, CLASS_METHOD, CONTROL_COMMAND
+from tests.generator.inline import AMQP, CLASS_METHOD, CONTROL_COMMAND, at, read
 
 FULL = f"""\
 <?xml version="1.0"?>
@@ -65,22 +61,6 @@ FULL = f"""\
   </section>
 </amqp>
 """
-
-
-def read(folder: Path, text: str) -> Document:
-    """The raw document of a text that has nothing wrong with it."""
-    path = folder / "part.xml"
-    path.write_text(text, encoding="utf-8")
-    problems = Problems()
-    document = read_document(path, "tiny/part.xml", problems)
-    assert not problems.sorted()
-    assert document is not None
-    return document
-
-
-def at(line: int) -> Location:
-    """A line of the file."""
-    return Location("tiny/part.xml", line)
 
 
 @pytest.fixture
@@ -222,124 +202,3 @@ def test_the_root_element_decides_the_grammar(tmp_path: Path) -> None:
         (CONTROL_COMMAND, "control-command"),
     ):
         assert read(tmp_path, text).grammar == grammar
-
-
-def test_class_method_constants_and_version(tmp_path: Path) -> None:
-    (section,) = read(tmp_path, CLASS_METHOD).sections
-    assert [(item.name, item.value, item.error_class, item.at.line) for item in section.definitions] == [
-        ("major", "0", None, 1),
-        ("minor", "9", None, 1),
-        ("port", "5672", None, 1),
-        ("frame-end", "206", None, 2),
-        ("no-route", "312", "soft-error", 3),
-        ("frame-error", "501", "hard-error", 4),
-    ]
-
-
-def test_class_method_domains(tmp_path: Path) -> None:
-    (section,) = read(tmp_path, CLASS_METHOD).sections
-    types = {raw.name: raw for raw in section.types}
-    assert types["bit"] == RawType(at=at(5), name="bit", kind="domain", source="bit")
-    assert types["queue-name"] == RawType(
-        at=at(11),
-        name="queue-name",
-        kind="domain",
-        source="shortstr",
-        asserts=(
-            RawAssert(at=at(12), check="length", value="127"),
-            RawAssert(at=at(13), check="regexp", value="[a-z.]*"),
-        ),
-        doc=Doc(label="Name of a queue"),
-    )
-    assert types["reply-to"] == RawType(
-        at=at(15),
-        name="reply-to",
-        kind="struct",
-        fields=(
-            RawField(at=at(17), name="exchange", type="shortstr"),
-            RawField(at=at(18), name="routing-key", type="shortstr"),
-        ),
-        layout=RawLayout(size="short", pack="short", code="7"),
-    )
-
-
-def test_class_method_class_with_content_properties(tmp_path: Path) -> None:
-    (section,) = read(tmp_path, CLASS_METHOD).sections
-    (basic,) = section.classes
-    assert (basic.name, basic.code, basic.at, basic.doc.label) == ("basic", "60", at(21), "Messages")
-    assert basic.chassis == (("server", "MUST"),)
-    assert [(field.name, field.type) for field in basic.fields] == [
-        ("content-type", "shortstr"),
-        ("headers", "table"),
-        ("priority", "octet"),
-    ]
-    assert [method.name for method in basic.methods] == ["consume", "consume-ok", "publish", "query"]
-
-
-def test_class_method_methods(tmp_path: Path) -> None:
-    (section,) = read(tmp_path, CLASS_METHOD).sections
-    consume, _, publish, query = section.classes[0].methods
-    assert consume == RawMethod(
-        at=at(27),
-        name="consume",
-        kind="method",
-        code="20",
-        synchronous="1",
-        chassis=(("server", "MUST"),),
-        responses=("consume-ok",),
-        fields=(
-            RawField(
-                at=at(30),
-                name="queue",
-                type="queue-name",
-                asserts=(RawAssert(at=at(30), check="notnull", value=None),),
-            ),
-            RawField(at=at(31), name="no-local", type="bit"),
-            RawField(at=at(32), name="no-ack", type="bit", default="1"),
-            RawField(at=at(33), name="prefetch", type="short", default="10"),
-        ),
-    )
-    assert (publish.content, publish.chassis) == ("1", (("server", "MUST"), ("client", "MAY")))
-    assert query.result == RawType(
-        at=at(45),
-        name="basic-query-result",
-        kind="struct",
-        fields=(RawField(at=at(45), name="depth", type="long"),),
-        layout=RawLayout(size="long", code="0x1f"),
-    )
-
-
-def test_control_command_types(tmp_path: Path) -> None:
-    (section,) = read(tmp_path, CONTROL_COMMAND).sections
-    types = {raw.name: raw for raw in section.types}
-    assert types["str16"].kind == "primitive"
-    assert types["str16"].encodings == (
-        RawEncoding(at=at(6), name=None, code="0x95", category="variable", width="2", doc=Doc()),
-    )
-    assert [(choice.name, choice.value) for choice in types["mode"].choices] == [
-        ("destructive", "1"),
-        ("non-destructive", "2"),
-    ]
-    assert (types["header"].kind, types["header"].layout) == (
-        "struct",
-        RawLayout(size="4", pack="1", code="0x0401"),
-    )
-    assert (types["xid"].kind, types["xid"].layout) == ("struct", RawLayout())
-    assert types["xid"].fields == (RawField(at=at(15), name="format", type="uint32", mandatory="true"),)
-
-
-def test_control_command_controls_and_commands(tmp_path: Path) -> None:
-    (section,) = read(tmp_path, CONTROL_COMMAND).sections
-    (link,) = section.classes
-    control, command = link.methods
-    assert (link.name, link.code) == ("link", "0x03")
-    assert control == RawMethod(
-        at=at(18), name="ping", kind="control", code="0x0301", layout=RawLayout(pack="2", code="0x0301")
-    )
-    assert (command.kind, command.layout) == ("command", RawLayout(pack="2", code="0x0302"))
-    assert [(field.name, field.mandatory, field.multiple, field.default) for field in command.fields] == [
-        ("handle", "true", None, None),
-        ("mode", None, None, "destructive"),
-        ("header", None, None, None),
-        ("tags", None, "true", None),
-    ]

@@ -10,25 +10,16 @@ from amqpforge_generator.document import Location
 from amqpforge_generator.load import load_dialect
 from amqpforge_generator.model import (
     Archetype,
-    Assertion,
-    Definition,
     Descriptor,
     Dialect,
     Encoding,
     Layout,
-    Method,
     Restriction,
     Type,
 )
 from amqpforge_generator.names import SpecText
 from amqpforge_spec import dialect_folder
-from tests.generator.inline import CLASS_METHOD, CONTROL_COMMAND, load, load_only, section
-
-
-def type_named(dialect: Dialect, name: str) -> Type:
-    """The type of that XML name."""
-    (found,) = [type_ for type_ in dialect.types if type_.name.xml == name]
-    return found
+from tests.generator.inline import load, section, type_named
 
 
 def archetype_named(dialect: Dialect, name: str) -> Archetype:
@@ -280,130 +271,6 @@ def test_places_do_not_depend_on_where_the_folder_lies(
         assert dialect.name == "tiny"
         assert [module.file for module in dialect.modules] == ["tiny/part.xml", "tiny/types.xml"]
         assert dialect.modules[0].definitions[0].at == Location("tiny/part.xml", 3)
-
-
-def method_named(dialect: Dialect, name: str) -> Method:
-    """The method of that XML name."""
-    (found,) = [
-        method
-        for module in dialect.modules
-        for class_ in module.classes
-        for method in class_.methods
-        if method.name.xml == name
-    ]
-    return found
-
-
-@pytest.fixture
-def class_method(tmp_path: Path) -> Dialect:
-    """The tiny dialect of the class/method grammar."""
-    return load_only(tmp_path, tiny=CLASS_METHOD)
-
-
-def test_class_method_domains_resolve_to_elementary_types(class_method: Dialect) -> None:
-    assert class_method.grammar == "class-method"
-    bit, queue = type_named(class_method, "bit"), type_named(class_method, "queue-name")
-    assert (bit.kind, bit.base) == ("primitive", bit)
-    assert (queue.kind, queue.primitive, queue.source) == (
-        "restricted",
-        "shortstr",
-        type_named(class_method, "shortstr"),
-    )
-    assert queue.assertions == (
-        Assertion(check="length", operand=127, at=Location("tiny/tiny.xml", 12)),
-        Assertion(check="regexp", operand="[a-z.]*", at=Location("tiny/tiny.xml", 13)),
-    )
-
-
-def test_class_method_structs_have_packing_flags(class_method: Dialect) -> None:
-    reply = type_named(class_method, "reply-to")
-    assert (reply.kind, reply.base) == ("composite", reply)
-    assert reply.layout == Layout(style="packing-flags", size_width=2, flags_width=2, code=7)
-    assert [field.primitive for field in reply.fields] == ["shortstr", "shortstr"]
-
-
-def test_class_method_method_packs_its_bits(class_method: Dialect) -> None:
-    consume = method_named(class_method, "consume")
-    assert (consume.kind, consume.code, consume.layout) == ("method", 20, Layout(style="packed-bits"))
-    assert [(field.name.snake, field.primitive, field.default) for field in consume.fields] == [
-        ("queue", "shortstr", None),
-        ("no_local", "bit", None),
-        ("no_ack", "bit", True),
-        ("prefetch", "short", 10),
-    ]
-    assert [item.check for item in consume.fields[0].assertions] == ["notnull"]
-    assert (consume.is_synchronous, consume.has_content) == (True, False)
-    assert [response.snake for response in consume.responses] == ["consume_ok"]
-
-
-def test_class_method_senders_are_the_other_peer(class_method: Dialect) -> None:
-    senders = {
-        name: method_named(class_method, name).sent_by for name in ("consume", "consume-ok", "publish")
-    }
-    assert senders == {"consume": ("client",), "consume-ok": ("server",), "publish": ("client", "server")}
-
-
-def test_class_method_content_class(class_method: Dialect) -> None:
-    (basic,) = class_method.modules[0].classes
-    assert (basic.name.camel, basic.code) == ("Basic", 60)
-    assert [(field.name.snake, field.primitive) for field in basic.fields] == [
-        ("content_type", "shortstr"),
-        ("headers", "table"),
-        ("priority", "octet"),
-    ]
-    assert method_named(class_method, "publish").has_content
-    assert method_named(class_method, "publish").fields[0].type is type_named(class_method, "reply-to")
-
-
-def test_class_method_result(class_method: Dialect) -> None:
-    result = method_named(class_method, "query").result
-    assert result is not None
-    assert (result.name.camel, result.layout) == (
-        "BasicQueryResult",
-        Layout(style="packed-bits", size_width=4, code=31),
-    )
-    assert [field.primitive for field in result.fields] == ["long"]
-
-
-def test_class_method_constants(class_method: Dialect) -> None:
-    constants: dict[str, Definition] = {item.name.upper: item for item in class_method.modules[0].definitions}
-    assert {name: item.value for name, item in constants.items()} == {
-        "MAJOR": 0,
-        "MINOR": 9,
-        "PORT": 5672,
-        "FRAME_END": 206,
-        "NO_ROUTE": 312,
-        "FRAME_ERROR": 501,
-    }
-    assert (constants["NO_ROUTE"].error_class, constants["FRAME_ERROR"].error_class) == ("soft", "hard")
-
-
-def test_control_command_packing_flags(tmp_path: Path) -> None:
-    dialect = load_only(tmp_path, tiny=CONTROL_COMMAND)
-    transfer, ping = method_named(dialect, "transfer"), method_named(dialect, "ping")
-    assert (ping.kind, ping.fields) == ("control", ())
-    assert (transfer.kind, transfer.code) == ("command", 0x0302)
-    assert transfer.layout == Layout(style="packing-flags", flags_width=2, code=0x0302)
-    assert [(field.name.snake, field.mandatory, field.multiple) for field in transfer.fields] == [
-        ("handle", True, False),
-        ("mode", False, False),
-        ("header", False, False),
-        ("tags", False, True),
-    ]
-    choice = type_named(dialect, "mode").choices[0]
-    assert (transfer.fields[1].default, transfer.fields[1].default_choice) == (1, choice)
-
-
-def test_control_command_struct_and_record(tmp_path: Path) -> None:
-    dialect = load_only(tmp_path, tiny=CONTROL_COMMAND)
-    assert type_named(dialect, "header").layout == Layout(
-        style="packing-flags", size_width=4, flags_width=1, code=0x0401
-    )
-    assert type_named(dialect, "xid").layout == Layout(style="packing-flags")
-    assert [(type_.encodings[0].code, type_.encodings[0].width) for type_ in dialect.types[:2]] == [
-        (0xF1, 0),
-        (2, 1),
-    ]
 
 
 @pytest.fixture(scope="module")

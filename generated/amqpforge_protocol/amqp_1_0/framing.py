@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, stopped, truncated
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
+from amqpforge_protocol._support.stream import ItemReader
 
 from .registry import FRAME, SASL_FRAME
 from .transport import MAJOR, MIN_MAX_FRAME_SIZE, MINOR, REVISION, Transfer
@@ -297,8 +298,10 @@ def encode_frame(
         ) from error
 
 
-class FrameReader:
+class FrameReader(ItemReader):
     """Cuts a stream of octets, however it is chunked, into protocol headers and frames.
+
+    Each item is a protocol header (eight octets that begin with ``AMQP``) or a whole frame.
 
     Attributes:
         max_frame_size: the largest frame to accept, in octets, from MIN_MAX_FRAME_SIZE up; may be raised or lowered
@@ -307,50 +310,14 @@ class FrameReader:
         offset: octets of the stream that were handed out so far.
     """
 
-    __slots__ = ("_held", "max_frame_size", "offset")
+    __slots__ = ()
 
     def __init__(self, max_frame_size: int = MIN_MAX_FRAME_SIZE) -> None:
-        self.max_frame_size = max_frame_size
-        self.offset = 0
-        self._held = bytearray()
+        super().__init__(max_frame_size, FRAME_HEADER_SIZE)
 
-    @property
-    def pending(self) -> int:
-        """Octets held back because their header or frame is not complete."""
-        return len(self._held)
-
-    def feed(self, data: Buffer) -> list[bytes]:
-        """Take the next octets of the stream; return what they complete, in order.
-
-        Each item is a protocol header (eight octets that begin with ``AMQP``) or a whole frame.
-
-        Raises:
-            DecodeError: the next frame is malformed or larger than ``max_frame_size``; the offset counts from the start of
-                the stream, which cannot be read on. Items before that frame are returned first: the call after raises.
-        """
-        self._held += data
-        items: list[bytes] = []
-        held, pos, end = self._held, 0, len(self._held)
-        while end - pos >= FRAME_HEADER_SIZE:
-            try:
-                size = PROTOCOL_HEADER_SIZE if held.startswith(_MAGIC, pos) else self._frame_size(pos)
-            except DecodeError:
-                if not items:
-                    raise
-                break
-            if end - pos < size:
-                break
-            items.append(bytes(held[pos : pos + size]))
-            pos += size
-            self.offset += size
-        del held[:pos]
-        return items
-
-    def _frame_size(self, pos: int) -> int:
-        size, doff, _, _ = _HEADER.unpack_from(self._held, pos)
+    def _item_size(self, held: bytearray, pos: int) -> int:
+        if held.startswith(_MAGIC, pos):
+            return PROTOCOL_HEADER_SIZE
+        size, doff, _, _ = _HEADER.unpack_from(held, pos)
         _check(size, doff, self.offset)
-        if size > self.max_frame_size:
-            raise DecodeError(
-                f"a frame of {size} octets exceeds the maximum of {self.max_frame_size}", offset=self.offset
-            )
-        return int(size)
+        return self._bounded(int(size))

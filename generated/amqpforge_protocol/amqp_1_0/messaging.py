@@ -28,6 +28,7 @@ from amqpforge_protocol._support.composite import (
     raise_value_error,
 )
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
+from amqpforge_protocol._support.fields import Choices
 from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import SymbolEnum, Timestamp, UInt
 
@@ -38,7 +39,6 @@ from .registry import (
     LIFETIME_POLICY,
     MESSAGE_ID,
     OUTCOME,
-    Choices,
     Entry,
     MapRule,
     check_references,

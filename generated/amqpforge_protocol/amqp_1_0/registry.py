@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from amqpforge_protocol._support.composite import OCTET
 from amqpforge_protocol._support.containers import Array, Described, Map
@@ -53,8 +53,6 @@ from .types import (
     unpack_long,
     unpack_uint,
 )
-
-E = TypeVar("E")
 
 
 @dataclass(slots=True)
@@ -198,18 +196,6 @@ def check_references(symbols: Iterable[str], providers: Providers, error: type[C
                 f"{shown(symbol)} is not the descriptor of a type that provides {providers.name}: {names}"
             )
     return listed
-
-
-class Choices(dict[Any, E]):
-    """Members of an enumeration by their wire value; an unknown value is a DecodeError or EncodeError."""
-
-    def __init__(self, name: str, members: Mapping[Any, E]) -> None:
-        super().__init__(members)
-        self.name = name
-
-    def __missing__(self, value: object) -> E:
-        expected = ", ".join([repr(known) for known in self])
-        raise CodecError(f"{shown(value)} is not a {self.name}; expected {expected}")
 
 
 @dataclass(frozen=True, slots=True)

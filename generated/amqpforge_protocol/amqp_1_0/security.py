@@ -24,10 +24,9 @@ from amqpforge_protocol._support.composite import (
     raise_encode_error,
     raise_misfit,
 )
+from amqpforge_protocol._support.fields import Choices
 from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import UByte
-
-from .registry import Choices
 from .types import (
     SMALL_STRING,
     SYMBOLS,

@@ -28,6 +28,7 @@ from amqpforge_protocol._support.composite import (
 )
 from amqpforge_protocol._support.containers import Map
 from amqpforge_protocol._support.errors import EncodeError
+from amqpforge_protocol._support.fields import Choices
 from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import SymbolEnum, UByte
 
@@ -37,7 +38,6 @@ from .registry import (
     ERROR_CONDITION,
     SOURCE,
     TARGET,
-    Choices,
     MapRule,
     encode_keyed,
     encode_provided,

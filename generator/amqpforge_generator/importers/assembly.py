@@ -1,29 +1,20 @@
-"""Tags put together to sections, types and constants; what is damaged is left out, every repair remarked on.
+"""Tags put together to elements: which stands in which, whatever end tags are missing or too many.
 
 The rule: a fact is taken as it stands or not at all. A missing end tag of an element whose facts all stand
-in its start tag is a small repair. A type that lost its end, or one of its fields, is left out whole: the
-fields that follow a lost one would travel in the wrong place.
+in its start tag is a small repair. A definition that lost its end, or a part that travels, is left out whole:
+what follows a lost field would travel in the wrong place. Every repair is remarked on.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from amqpforge_generator.importers.markup import Tag
-from amqpforge_generator.importers.pages import Page
 from amqpforge_generator.importers.remarks import Remarks
-from amqpforge_generator.importers.vocabulary import (
-    DEFINITION,
-    PROSE_ATTRIBUTES,
-    PROSE_ELEMENTS,
-    ROOT,
-    SECTION,
-    SHAPES,
-    TYPE,
-    type_fault,
-)
+from amqpforge_generator.importers.vocabulary import ROOT, Vocabulary
 
 
 @dataclass(slots=True)
@@ -42,43 +33,56 @@ class Node:
         return f"<{self.name} name={known!r}>" if known else f"<{self.name}>"
 
 
-class Assembler:
-    """Puts the tags of one text together; ``page`` is given when the text is not itself a document.
+class Assembler(ABC):
+    """Puts the tags of one text together; what elements mean is left to the classes below.
 
-    After `assemble`, ``name`` is the name of the root element, if there was one, and ``sections`` holds the
-    sections that define something, in order; their children are usable types and constants.
+    After `assemble`, ``attributes`` are the facts of the root element, if there was one, and ``nodes`` the
+    usable elements inside it, in order. ``home`` says in remarks where an element stands that stands in none
+    of its legal parents.
     """
 
-    def __init__(self, remarks: Remarks, page: Page | None) -> None:
-        self.name = ""
-        self.sections: list[Node] = []
+    home: str
+
+    def __init__(self, vocabulary: Vocabulary, remarks: Remarks) -> None:
+        self.attributes: dict[str, str] = {}
+        self.nodes: list[Node] = []
+        self._shapes = vocabulary.shapes
+        self._vocabulary = vocabulary
         self._remarks = remarks
-        self._page = page
         self._open: list[Node] = []
-        self._by_number: dict[str, Node] = {}
         self._has_root = False
         self._strays: Counter[str] = Counter()
 
     def assemble(self, tags: Iterable[Tag], last_line: int) -> None:
         """Read all tags of a text that has ``last_line`` lines."""
         for tag in tags:
-            if tag.name in SHAPES:
+            if tag.name in self._shapes:
                 if tag.kind == "end":
                     self._end(tag)
                 else:
                     self._start(tag)
-            elif tag.kind != "end" and tag.name not in PROSE_ELEMENTS:
+            elif tag.kind != "end" and not tag.fault and tag.name not in self._vocabulary.prose_elements:
                 self._remarks.add(tag.line, f"<{tag.name}> is not an element of the grammar: dropped")
         self._close_above(0, last_line)
-        for section in self.sections:
-            if not section.children:
-                self._remarks.add(section.line, f"{section} defines nothing that could be read: left out")
-        self.sections = [section for section in self.sections if section.children]
 
-    # -- start tags
+    # -- what elements mean
+
+    @abstractmethod
+    def _begin(self, node: Node) -> None:
+        """An element other than the root begins in the innermost of the open ones."""
+
+    @abstractmethod
+    def _finish(self, node: Node) -> None:
+        """An element has ended, with its own end tag or without having needed one."""
+
+    @abstractmethod
+    def _break_off(self, node: Node, line: int) -> None:
+        """An element has not ended although it should have before ``line``."""
+
+    # -- tags
 
     def _start(self, tag: Tag) -> None:
-        shape = SHAPES[tag.name]
+        shape = self._shapes[tag.name]
         node = Node(tag.name, tag.line, self._facts(tag))
         unreadable = next((name for name in shape.attributes if name in tag.unreadable), None)
         fault = tag.fault or (unreadable and f"has no readable {unreadable}") or shape.fault(node.attributes)
@@ -86,29 +90,26 @@ class Assembler:
             node.faults.append(fault)
         holders = [depth for depth, open_ in enumerate(self._open, 1) if open_.name in shape.parents]
         if not holders and ROOT not in shape.parents and tag.name != ROOT:
-            self._remarks.add(node.line, f"{node} stands in no type: left out")
+            self._remarks.add(node.line, f"{node} stands in no {self.home}: left out")
             self._strays[tag.name] += tag.kind == "start"
             return
         self._close_above(holders[-1] if holders else 0, tag.line)
         if tag.name == ROOT:
             self._begin_root(node)
-        elif tag.name == SECTION:
-            self._begin_section(node)
-        elif tag.name == DEFINITION:
-            self._keep(node)
-        elif tag.name != TYPE:
-            self._begin_member(node)
+        else:
+            self._begin(node)
         if tag.kind == "start":
             self._open.append(node)
-        elif tag.name == TYPE:
-            self._finish_type(node)
+        else:
+            self._finish(node)
 
     def _facts(self, tag: Tag) -> dict[str, str]:
         """The attributes of a tag that are facts, in the order of the grammar."""
         given = dict(tag.attributes)
-        shape = SHAPES[tag.name]
+        shape = self._shapes[tag.name]
+        known = (*shape.attributes, *self._vocabulary.prose_attributes, "xmlns")
         for name in given:
-            if name not in (*shape.attributes, *PROSE_ATTRIBUTES, "xmlns") and not name.startswith("xmlns:"):
+            if name not in known and not name.startswith("xmlns:"):
                 message = f"attribute {name!r} of <{tag.name}> is not one of the grammar: dropped"
                 self._remarks.add(tag.line, message)
         return {name: given[name] for name in shape.attributes if name in given}
@@ -119,24 +120,8 @@ class Assembler:
         elif node.faults:
             self._remarks.add(node.line, f"{node} {node.faults[0]}: what it holds is kept")
         else:
-            self.name = node.attributes["name"]
+            self.attributes = node.attributes
         self._has_root = True
-
-    def _begin_section(self, node: Node) -> None:
-        if node.faults:
-            self._remarks.add(node.line, f"{node} {node.faults[0]}: what it defines is kept without it")
-        else:
-            self.sections.append(node)
-
-    def _begin_member(self, node: Node) -> None:
-        """A child of a type: its facts all stand in its start tag."""
-        owner = self._open[-1]
-        if node.faults:
-            owner.faults.append(f"its {node} in line {node.line} {node.faults[0]}")
-        else:
-            owner.children.append(node)
-
-    # -- end tags
 
     def _end(self, tag: Tag) -> None:
         depths = [depth for depth, open_ in enumerate(self._open, 1) if open_.name == tag.name]
@@ -147,50 +132,19 @@ class Assembler:
             self._remarks.add(tag.line, f"</{tag.name}> ends nothing: dropped")
             return
         self._close_above(depths[-1], tag.line)
-        node = self._open.pop()
-        if node.name == TYPE:
-            self._finish_type(node)
+        self._finish(self._open.pop())
 
     def _close_above(self, depth: int, line: int) -> None:
         """End all open elements but the outermost ``depth``, as the text should have done before ``line``."""
         while len(self._open) > depth:
-            node = self._open.pop()
-            if node.name == TYPE:
-                node.faults.append("does not end")
-                self._finish_type(node)
-            elif not node.faults:  # a damaged tag may have been one that needs no end
-                self._remarks.add(node.line, f"{node} does not end: taken to end before line {line}")
+            self._break_off(self._open.pop(), line)
 
-    # -- results
+    # -- remarks
 
-    def _finish_type(self, node: Node) -> None:
-        if not node.faults:
-            fault = type_fault(node.attributes, [child.name for child in node.children])
-            if fault:
-                node.faults.append(fault)
-        self._keep(node)
+    def _remark_end(self, node: Node, line: int) -> None:
+        """Remark on an element whose facts stand in its start tag and whose end tag is missing."""
+        if not node.faults:  # a damaged tag may have been one that needs no end
+            self._remarks.add(node.line, f"{node} does not end: taken to end before line {line}")
 
-    def _keep(self, node: Node) -> None:
-        """Put a type or constant into its section, unless something is wrong with it."""
-        if node.faults:
-            self._remarks.add(node.line, f"{node} {'; '.join(node.faults)}: left out")
-            return
-        named = [open_ for open_ in self._open if open_.name == SECTION and not open_.faults]
-        (named[-1] if named else self._implied_section(node)).children.append(node)
-
-    def _implied_section(self, node: Node) -> Node:
-        """The section of a definition that stands in none: named after the numbered heading above it."""
-        heading = self._page.heading_above(node.line) if self._page else None
-        number = heading.section if heading else ""
-        if heading and heading.number != number:
-            node.reference = heading.number
-        if number not in self._by_number:
-            above = self._page.section_heading(heading) if self._page and heading else None
-            name = above.name if above else f"section-{number.replace('.', '-')}" if number else "definitions"
-            line = above.line if above else node.line
-            why = f"named after the heading {above.title!r}" if above else "the text names none"
-            self._remarks.add(line, f"<section name={name!r}>: {why}")
-            section = Node(SECTION, line, {"name": name}, reference=number)
-            self._by_number[number] = section
-            self.sections.append(section)
-        return self._by_number[number]
+    def _leave_out(self, node: Node) -> None:
+        self._remarks.add(node.line, f"{node} {'; '.join(node.faults)}: left out")

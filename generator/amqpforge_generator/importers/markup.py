@@ -16,7 +16,7 @@ from amqpforge_generator.document import Location
 from amqpforge_generator.errors import Problems
 from amqpforge_generator.importers.remarks import Remarks, Text, is_xml_text, shown
 
-_INTEREST = re.compile(r"<(?:!--|!\[CDATA\[|\?|!DOCTYPE\b|!ENTITY\b|/?[A-Za-z_])")
+_INTEREST = re.compile(r"<(?:!--|!\[CDATA\[|\?|!DOCTYPE\b|!ENTITY\b|/?[A-Za-z_]|)")
 _START = re.compile(r"<(/?)([A-Za-z_][\w.:-]*)")
 _TAG = re.compile(
     r"<(?P<end>/?)(?P<name>[A-Za-z_][\w.:-]*)"
@@ -55,7 +55,8 @@ class Scanner:
     """Finds the tags of one text.
 
     ``names`` are the elements whose tags matter even when they are damaged; another ``<`` that opens no
-    complete tag is text. Entity declarations become problems of ``file``, whatever else the text holds.
+    complete tag is text, and its line is one of ``stray`` once the tags have been read. Entity declarations
+    become problems of ``file``, whatever else the text holds.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Scanner:
         self._remarks = remarks
         self._problems = problems
         self._unclosed: set[str] = set()
+        self.stray: list[int] = []
 
     def tags(self) -> Iterator[Tag]:
         """All tags, in the order of the text."""
@@ -87,6 +89,8 @@ class Scanner:
                 tag = self._complete(complete) if complete else self._damaged(match.start())
                 if tag is not None:
                     yield tag
+                else:
+                    self.stray.append(self._text.line_at(match.start()))
 
     def _skip(self, opener: str, start: int) -> int:
         """The offset after a comment, CDATA section or instruction; after its opener if it never ends."""

@@ -11,12 +11,15 @@ from amqpforge_generator.document import (
     RawAssert,
     RawClass,
     RawDefinition,
+    RawEncoding,
     RawField,
     RawLayout,
     RawMethod,
+    RawRule,
     RawSection,
     RawType,
 )
+from amqpforge_generator.errors import suggestion
 from amqpforge_generator.readers.shapes import Shape, check_shapes, children, get, need, read_doc
 from amqpforge_generator.xmlsource import Source
 
@@ -26,25 +29,53 @@ GRAMMAR = "class-method"
 
 _PROSE = ("label", "f:ref")
 _VERSION = ("major", "minor", "revision", "port")
+_FORM = ("f:category", "f:width", "f:holds", "f:charset")
+_ERROR_CLASSES = ("soft-error", "hard-error")
+_TABLE_TYPE = "field-table-type"
+_VALUE_FORM = ("width", "lfwidth", "datatype", "f:holds", "f:charset")
+#: What the datatypes of field table values hold; ``special`` leaves it to f:holds.
+_DATATYPES = {
+    "binary": "binary",
+    "signed-integer": "signed",
+    "unsigned-integer": "unsigned",
+    "ieee-float": "float",
+    "boolean": "boolean",
+    "char": "character",
+    "string": "text",
+    "decimal": "decimal",
+    "void": "void",
+    "field-table": "map",
+    "sequence": "list",
+    "array": "array",
+    "special": None,
+}
 
 SHAPES = {
     "amqp": Shape(
-        required=("name",), optional=(*_VERSION, *_PROSE), children=("doc", "constant", "domain", "class")
+        required=("name",),
+        optional=("f:protocol-header", *_VERSION, *_PROSE),
+        children=("doc", "constant", "domain", "class"),
     ),
-    "constant": Shape(required=("name", "value"), optional=("class", *_PROSE), children=("doc",)),
+    "constant": Shape(
+        required=("name", "value"),
+        optional=("class", "f:enum", *_VALUE_FORM, *_PROSE),
+        children=("doc",),
+    ),
     "domain": Shape(
         required=("name",),
-        optional=("type", *_PROSE),
+        optional=("type", *_FORM, *_PROSE),
         children=("doc", "rule", "assert", "struct"),
         once=("struct",),
     ),
     "struct": Shape(required=("size",), optional=("pack", "type", *_PROSE), children=("doc", "field")),
     "class": Shape(
-        required=("name", "index"), optional=_PROSE, children=("doc", "rule", "chassis", "field", "method")
+        required=("name", "index"),
+        optional=("f:header", *_PROSE),
+        children=("doc", "rule", "chassis", "field", "method"),
     ),
     "method": Shape(
         required=("name", "index"),
-        optional=("synchronous", "content", *_PROSE),
+        optional=("synchronous", "content", "f:header", *_PROSE),
         children=("doc", "rule", "chassis", "response", "result", "field"),
         once=("result",),
     ),
@@ -56,8 +87,8 @@ SHAPES = {
         optional=("domain", "type", "default", *_PROSE),
         children=("doc", "rule", "assert"),
     ),
-    "assert": Shape(required=("check",), optional=("value",), children=("doc",)),
-    "rule": Shape(required=("name",), optional=("on-failure", *_PROSE), is_prose=True),
+    "assert": Shape(required=("check",), optional=("value", "rule", "f:regexp"), children=("doc",)),
+    "rule": Shape(required=("name",), optional=("on-failure", *_PROSE), children=("doc",)),
     "doc": Shape(optional=("type",), is_prose=True),
 }
 
@@ -69,12 +100,12 @@ def read_class_method(root: etree._Element, source: Source) -> Document:
     section = RawSection(
         at=source.at(root),
         name=need(root, "name"),
-        types=tuple(_domain(child, source, doc) for child in children(root, NAMESPACE, "domain")),
+        types=tuple(read_domain(child, source, doc) for child in children(root, NAMESPACE, "domain")),
         definitions=(
             *version_definitions(root, source),
-            *(_constant(child, source, doc) for child in children(root, NAMESPACE, "constant")),
+            *(read_constant(child, source, doc) for child in children(root, NAMESPACE, "constant")),
         ),
-        classes=tuple(_class(child, source, doc) for child in children(root, NAMESPACE, "class")),
+        classes=tuple(read_class(child, source, doc) for child in children(root, NAMESPACE, "class")),
         doc=doc,
     )
     return Document(
@@ -83,6 +114,7 @@ def read_class_method(root: etree._Element, source: Source) -> Document:
         name=need(root, "name"),
         sha256=source.sha256,
         sections=(section,),
+        protocol_header=get(root, "f:protocol-header"),
         doc=doc,
     )
 
@@ -94,17 +126,57 @@ def version_definitions(root: etree._Element, source: Source) -> tuple[RawDefini
     return tuple(RawDefinition(at=at, name=name, value=value) for name, value in values if value is not None)
 
 
-def _constant(element: etree._Element, source: Source, inherited: Doc) -> RawDefinition:
+def read_constant(element: etree._Element, source: Source, inherited: Doc) -> RawDefinition:
+    """A constant, with the form of the field table values that it numbers, if it does."""
+    doc = read_doc(element, NAMESPACE, inherited)
+    kind = get(element, "class")
+    for attribute in _VALUE_FORM if kind in (None, *_ERROR_CLASSES) else ():
+        if get(element, attribute) is not None:
+            what = f"constant {need(element, 'name')!r}"
+            source.complain(element, f"{what} has {attribute}, which only a {_TABLE_TYPE} can have")
     return RawDefinition(
         at=source.at(element),
         name=need(element, "name"),
         value=need(element, "value"),
-        error_class=get(element, "class"),
-        doc=read_doc(element, NAMESPACE, inherited),
+        error_class=None if kind == _TABLE_TYPE else kind,
+        enumeration=get(element, "f:enum"),
+        encoding=_value_form(element, source, doc) if kind == _TABLE_TYPE else None,
+        doc=doc,
     )
 
 
-def _domain(element: etree._Element, source: Source, inherited: Doc) -> RawType:
+def _value_form(element: etree._Element, source: Source, doc: Doc) -> RawEncoding:
+    """The form of field table values that a constant numbers: ``width`` octets, or a size of ``lfwidth``."""
+    name, datatype = need(element, "name"), get(element, "datatype")
+    what = f"field table type {name!r}"
+    width, size_width = get(element, "width"), get(element, "lfwidth")
+    if (width is None) is (size_width is None):
+        source.complain(element, f"{what} needs either 'width' or 'lfwidth'")
+        width, size_width = None, None
+    if datatype is None:
+        source.complain(element, f"{what} has no datatype")
+    elif datatype not in _DATATYPES:
+        near = suggestion(datatype, _DATATYPES)
+        source.complain(element, f"{what} has the unknown datatype {datatype!r}{near}")
+    holds, given = _DATATYPES.get(datatype or ""), get(element, "f:holds")
+    if datatype == "special" and given is None:
+        source.complain(element, f"{what} is special, and needs f:holds to say what it is")
+    elif datatype != "special" and given is not None:
+        source.complain(element, f"{what} has f:holds, which only a special one can have")
+    return RawEncoding(
+        at=source.at(element),
+        name=name,
+        code=need(element, "value"),
+        category="variable" if width is None else "fixed",
+        width=width or size_width or "",
+        holds=given if datatype == "special" else holds,
+        charset=get(element, "f:charset"),
+        doc=doc,
+    )
+
+
+def read_domain(element: etree._Element, source: Source, inherited: Doc) -> RawType:
+    """A domain: an elementary one with its wire form, an alias, or a struct."""
     doc = read_doc(element, NAMESPACE, inherited)
     name = need(element, "name")
     structs = children(element, NAMESPACE, "struct")
@@ -117,7 +189,9 @@ def _domain(element: etree._Element, source: Source, inherited: Doc) -> RawType:
         name=name,
         kind="domain",
         source=need(element, "type"),
+        encodings=_own_form(element, source, doc),
         asserts=_asserts(element, source),
+        rules=_rules(element, source, doc),
         doc=doc,
     )
 
@@ -133,7 +207,37 @@ def _struct(element: etree._Element, source: Source, doc: Doc, name: str, at: Lo
     )
 
 
-def _class(element: etree._Element, source: Source, inherited: Doc) -> RawClass:
+def _own_form(element: etree._Element, source: Source, doc: Doc) -> tuple[RawEncoding, ...]:
+    """The wire form of an elementary domain, which is one whose type is its own name."""
+    name = need(element, "name")
+    given = [attribute for attribute in _FORM if get(element, attribute) is not None]
+    if get(element, "type") != name:
+        for attribute in given:
+            source.complain(
+                element, f"domain {name!r} has {attribute}, which only an elementary domain can have"
+            )
+        return ()
+    for attribute in _FORM[:3]:
+        if attribute not in given:
+            source.complain(
+                element, f"elementary domain {name!r} does not say its wire form: {attribute} is missing"
+            )
+    return (
+        RawEncoding(
+            at=source.at(element),
+            name=name,
+            code=None,
+            category=need(element, "f:category"),
+            width=need(element, "f:width"),
+            holds=get(element, "f:holds"),
+            charset=get(element, "f:charset"),
+            doc=doc,
+        ),
+    )
+
+
+def read_class(element: etree._Element, source: Source, inherited: Doc) -> RawClass:
+    """A class with its methods and content properties."""
     doc = read_doc(element, NAMESPACE, inherited)
     name = need(element, "name")
     return RawClass(
@@ -142,12 +246,17 @@ def _class(element: etree._Element, source: Source, inherited: Doc) -> RawClass:
         code=need(element, "index"),
         chassis=_chassis(element),
         fields=_fields(element, source, doc),
-        methods=tuple(_method(child, source, doc, name) for child in children(element, NAMESPACE, "method")),
+        header=get(element, "f:header"),
+        methods=tuple(
+            read_method(child, source, doc, name) for child in children(element, NAMESPACE, "method")
+        ),
+        rules=_rules(element, source, doc),
         doc=doc,
     )
 
 
-def _method(element: etree._Element, source: Source, inherited: Doc, owner: str) -> RawMethod:
+def read_method(element: etree._Element, source: Source, inherited: Doc, owner: str) -> RawMethod:
+    """A method of the class named ``owner``."""
     doc = read_doc(element, NAMESPACE, inherited)
     name = need(element, "name")
     return RawMethod(
@@ -160,7 +269,9 @@ def _method(element: etree._Element, source: Source, inherited: Doc, owner: str)
         chassis=_chassis(element),
         responses=tuple(need(child, "name") for child in children(element, NAMESPACE, "response")),
         result=_result(element, source, doc, f"{owner}-{name}-result"),
+        header=get(element, "f:header"),
         fields=_fields(element, source, doc),
+        rules=_rules(element, source, doc),
         doc=doc,
     )
 
@@ -181,10 +292,11 @@ def _chassis(element: etree._Element) -> tuple[tuple[str, str], ...]:
 
 
 def _fields(element: etree._Element, source: Source, inherited: Doc) -> tuple[RawField, ...]:
-    return tuple(_field(child, source, inherited) for child in children(element, NAMESPACE, "field"))
+    return tuple(read_field(child, source, inherited) for child in children(element, NAMESPACE, "field"))
 
 
-def _field(element: etree._Element, source: Source, inherited: Doc) -> RawField:
+def read_field(element: etree._Element, source: Source, inherited: Doc) -> RawField:
+    """A field; its type is a domain or an elementary type."""
     domain, elementary = get(element, "domain"), get(element, "type")
     name = need(element, "name")
     if (domain is None) is (elementary is None):
@@ -195,12 +307,31 @@ def _field(element: etree._Element, source: Source, inherited: Doc) -> RawField:
         type=domain or elementary or "",
         default=get(element, "default"),
         asserts=_asserts(element, source),
+        rules=_rules(element, source, inherited),
         doc=read_doc(element, NAMESPACE, inherited),
     )
 
 
 def _asserts(element: etree._Element, source: Source) -> tuple[RawAssert, ...]:
     return tuple(
-        RawAssert(at=source.at(child), check=need(child, "check"), value=get(child, "value"))
+        RawAssert(
+            at=source.at(child),
+            check=need(child, "check"),
+            value=get(child, "value"),
+            rule=get(child, "rule"),
+            pattern=get(child, "f:regexp"),
+        )
         for child in children(element, NAMESPACE, "assert")
+    )
+
+
+def _rules(element: etree._Element, source: Source, inherited: Doc) -> tuple[RawRule, ...]:
+    return tuple(
+        RawRule(
+            at=source.at(child),
+            name=need(child, "name"),
+            on_failure=get(child, "on-failure"),
+            doc=read_doc(child, NAMESPACE, inherited),
+        )
+        for child in children(element, NAMESPACE, "rule")
     )

@@ -11,9 +11,11 @@ from amqpforge_generator.document import (
     RawClass,
     RawDefinition,
     RawEncoding,
+    RawException,
     RawField,
     RawLayout,
     RawMethod,
+    RawRange,
     RawSection,
     RawType,
 )
@@ -27,16 +29,21 @@ GRAMMAR = "control-command"
 
 _PROSE = ("label", "f:ref")
 _MULTIPLICITIES = ("required", "optional", "multiple")
-_METHOD = Shape(required=("name", "code", "pack"), optional=_PROSE, children=("doc", "field"))
+_METHOD = Shape(required=("name", "code", "pack"), optional=_PROSE, children=("doc", "field", "exception"))
 
 SHAPES = {
     "amqp": Shape(
         required=("name",),
-        optional=_PROSE,
-        children=("doc", "definition", "type", "domain", "struct", "record", "class"),
+        optional=("f:protocol-header", *_PROSE),
+        children=("doc", "definition", "range", "type", "domain", "struct", "record", "class"),
     ),
     "definition": Shape(required=("name", "value"), optional=_PROSE, children=("doc",)),
-    "type": Shape(required=("name", "code", "category", "width"), optional=_PROSE, children=("doc",)),
+    "range": Shape(required=("from", "to", "category", "width"), optional=_PROSE, children=("doc",)),
+    "type": Shape(
+        required=("name", "category", "width", "holds"),
+        optional=("code", "charset", *_PROSE),
+        children=("doc",),
+    ),
     "domain": Shape(required=("name", "type"), optional=_PROSE, children=("doc", "choice")),
     "choice": Shape(required=("name", "value"), optional=_PROSE, children=("doc",)),
     "struct": Shape(required=("name", "pack"), optional=("code", "size", *_PROSE), children=("doc", "field")),
@@ -47,6 +54,7 @@ SHAPES = {
     "field": Shape(
         required=("name", "type", "multiplicity"), optional=("default", *_PROSE), children=("doc",)
     ),
+    "exception": Shape(required=("name", "error"), optional=_PROSE, children=("doc",)),
     "doc": Shape(is_prose=True),
 }
 
@@ -70,6 +78,7 @@ def read_control_command(root: etree._Element, source: Source) -> Document:
             for child in children(root, NAMESPACE, "definition")
         ),
         classes=tuple(_class(child, source, doc) for child in children(root, NAMESPACE, "class")),
+        ranges=tuple(_range(child, source, doc) for child in children(root, NAMESPACE, "range")),
         doc=doc,
     )
     return Document(
@@ -78,7 +87,19 @@ def read_control_command(root: etree._Element, source: Source) -> Document:
         name=need(root, "name"),
         sha256=source.sha256,
         sections=(section,),
+        protocol_header=get(root, "f:protocol-header"),
         doc=doc,
+    )
+
+
+def _range(element: etree._Element, source: Source, inherited: Doc) -> RawRange:
+    return RawRange(
+        at=source.at(element),
+        first=need(element, "from"),
+        last=need(element, "to"),
+        category=need(element, "category"),
+        width=need(element, "width"),
+        doc=read_doc(element, NAMESPACE, inherited),
     )
 
 
@@ -87,9 +108,11 @@ def _coded_type(element: etree._Element, source: Source, inherited: Doc) -> RawT
     encoding = RawEncoding(
         at=source.at(element),
         name=None,
-        code=need(element, "code"),
+        code=get(element, "code"),
         category=need(element, "category"),
         width=need(element, "width"),
+        holds=need(element, "holds"),
+        charset=get(element, "charset"),
         doc=doc,
     )
     name = need(element, "name")
@@ -153,8 +176,20 @@ def _method(element: etree._Element, source: Source, inherited: Doc) -> RawMetho
         kind=etree.QName(element).localname,
         code=need(element, "code"),
         fields=_fields(element, source, doc),
+        exceptions=tuple(
+            _exception(child, source, doc) for child in children(element, NAMESPACE, "exception")
+        ),
         layout=RawLayout(pack=get(element, "pack"), code=need(element, "code")),
         doc=doc,
+    )
+
+
+def _exception(element: etree._Element, source: Source, inherited: Doc) -> RawException:
+    return RawException(
+        at=source.at(element),
+        name=need(element, "name"),
+        error=need(element, "error"),
+        doc=read_doc(element, NAMESPACE, inherited),
     )
 
 

@@ -8,10 +8,10 @@ from amqpforge.capture.dialects import (
     Dialect,
     FrameDecoder,
     dialect_of,
-    fallback,
+    guess,
     parse_header,
 )
-from amqpforge.capture.record import Record
+from amqpforge.capture.record import Header, Record
 from amqpforge.capture.tcp import Direction
 
 __all__ = ["Conversation"]
@@ -29,15 +29,17 @@ class Conversation:
     """The decoders of both directions of a stream, and what tells them that they are needed.
 
     `beginning` says whether the first octets of a direction are the first of the connection. If so, they must
-    be a protocol header; if not, they are searched for frames.
+    be a protocol header; if not, they are searched for frames. A `dialect` that is given holds whatever the
+    headers say.
     """
 
-    __slots__ = ("beginning", "dialect", "foreign", "number", "openings")
+    __slots__ = ("_is_forced", "beginning", "dialect", "foreign", "number", "openings")
 
-    def __init__(self, number: int, *, beginning: bool) -> None:
+    def __init__(self, number: int, *, beginning: bool, dialect: Dialect | None = None) -> None:
         self.number = number
         self.beginning = beginning
-        self.dialect: Dialect | None = None
+        self.dialect = dialect
+        self._is_forced = dialect is not None
         self.foreign = False
         """Whether the stream was reported not to be decoded, so that it is not reported twice."""
         self.openings: dict[Direction, _Opening] = {}
@@ -61,6 +63,12 @@ class Conversation:
             return []
         held = opening.flush(time)
         return held if opening.decoder is None else held + opening.decoder.end(offset, time, closed)
+
+    def announced(self, header: Header) -> Dialect:
+        """The dialect from a protocol header on."""
+        if not self._is_forced:
+            self.dialect = dialect_of(header)
+        return self.dialect or dialect_of(header)
 
     def _opening(self, direction: Direction) -> _Opening:
         opening = self.openings.get(direction)
@@ -100,9 +108,8 @@ class _Opening:
         if not held.startswith(MAGIC) or len(held) < HEADER_SIZE:
             return self._without_header(held, time)
         header = parse_header(held)
-        dialect = dialect_of(header)
-        self.conversation.dialect = dialect
-        if dialect.decoder is None:
+        dialect = self.conversation.announced(header)
+        if not dialect.package:
             number, direction = self.conversation.number, self.direction
             self.ignored = True
             first = Record(time, number, direction, self.offset, "header", value=header)
@@ -110,16 +117,17 @@ class _Opening:
                 first,
                 *self._foreign(time, self.offset + HEADER_SIZE, f"{dialect.name} is not decoded here"),
             ]
-        self.decoder = dialect.decoder(self.conversation.number, self.direction, False)
+        self.decoder = dialect.decoder(self.conversation.number, self.direction, searching=False)
         return self.decoder.data(self.offset, time, held)
 
-    def decide(self) -> FrameDecoder:
-        """The decoder for a direction whose first octets are lost."""
+    def decide(self, first: bytes = b"") -> FrameDecoder:
+        """The decoder for a direction whose first octets are lost; what is left begins with `first`."""
         if self.decoder is None:
             self.held = b""
             dialect = self.conversation.dialect
-            make = (dialect.decoder if dialect else None) or fallback()
-            self.decoder = make(self.conversation.number, self.direction, True)
+            if dialect is None or not dialect.package:
+                dialect = guess(first)
+            self.decoder = dialect.decoder(self.conversation.number, self.direction, searching=True)
         return self.decoder
 
     def _without_header(self, held: bytes, time: int | None) -> list[Record]:
@@ -132,10 +140,10 @@ class _Opening:
             return self._foreign(
                 time, self.offset, f"not AMQP{guess}: it does not begin with a protocol header"
             )
-        if conversation.foreign or (dialect is not None and dialect.decoder is None):
+        if conversation.foreign or (dialect is not None and not dialect.package):
             self.ignored = True
             return []
-        return self.decide().data(self.offset, time, held)
+        return self.decide(held).data(self.offset, time, held)
 
     def _foreign(self, time: int | None, offset: int, reason: str) -> list[Record]:
         """Report once per stream that it is not decoded."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Literal, get_args
 
 from amqpforge.capture.conversation import Conversation
-from amqpforge.capture.dialects import HEADER_SIZE, MAGIC
+from amqpforge.capture.dialects import GUESS_LOOK, HEADER_SIZE, MAGIC, Dialect, guess
 from amqpforge.capture.errors import CaptureError
 from amqpforge.capture.hextext import is_hex_text, unhex
 from amqpforge.capture.network import SegmentReader
@@ -34,7 +34,8 @@ class CaptureReader:
     """The records of one input: a packet capture, or the octets of one direction of one stream.
 
     `direction` is that direction; captures know their own. `first_number` numbers the first stream, `streams`
-    names those that are wanted (None: all), `remark` is told what is odd about the input as a whole.
+    names those that are wanted (None: all), `remark` is told what is odd about the input as a whole. Without
+    a `dialect`, protocol headers decide how a connection is decoded.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class CaptureReader:
         direction: Direction = "c2s",
         first_number: int = 0,
         streams: Collection[int] | None = None,
+        dialect: Dialect | None = None,
         limits: TcpLimits = DEFAULT_TCP_LIMITS,
     ) -> None:
         self._source = Source(read)
@@ -53,6 +55,7 @@ class CaptureReader:
         self._form: Format = form
         self._direction: Direction = direction
         self._streams = streams
+        self._dialect = dialect
         self._assembler = Assembler(limits, first_number=first_number)
         self._conversations: dict[int, Conversation] = {}
         self._dumped = False
@@ -70,7 +73,7 @@ class CaptureReader:
         """
         if is_gzip(self._source.peek(2)):
             self._source = Source(gunzip(self._source.read, self._remark))
-        form = _detect(self._source) if self._form == "auto" else self._form
+        form = _detect(self._source, self._dialect is not None) if self._form == "auto" else self._form
         packets = _PACKET_READERS.get(form)
         if packets is not None:
             yield from self._captured(packets(self._source, self._remark))
@@ -103,7 +106,7 @@ class CaptureReader:
             return []
         conversation = self._conversations.get(number)
         if conversation is None:
-            conversation = Conversation(number, beginning=half.stream.handshake)
+            conversation = Conversation(number, beginning=half.stream.handshake, dialect=self._dialect)
             self._conversations[number] = conversation
         if isinstance(event, Data):
             return conversation.data(half.direction, offset, time, event.data)
@@ -119,7 +122,7 @@ class CaptureReader:
         self._dumped = True
         if self._streams is not None and number not in self._streams:
             return
-        conversation = Conversation(number, beginning=False)
+        conversation = Conversation(number, beginning=False, dialect=self._dialect)
         offset = 0
         damage: CaptureError | None = None
         try:
@@ -133,8 +136,10 @@ class CaptureReader:
             raise damage
 
 
-def _detect(source: Source) -> Format:
+def _detect(source: Source, is_forced: bool) -> Format:
     """What an input is, from its first octets. Raises CaptureError if it is nothing that can be read.
+
+    `is_forced`: the dialect is known, so that whatever is nothing else is a stream of it.
 
     No more is looked at than needed, so that a capture that is still being made is decoded as it comes.
     """
@@ -147,8 +152,12 @@ def _detect(source: Source) -> Format:
         return "pcap"
     if head.startswith(MAGIC) or _may_be_frame(head):
         return "raw"
+    if guess(source.peek(GUESS_LOOK)) is not guess(b""):
+        return "raw"
     if is_hex_text(source.peek(_TEXT_LOOK)):
         return "hex"
+    if is_forced:
+        return "raw"
     raise CaptureError("not a capture: neither pcap, pcapng, hexadecimal text nor an AMQP stream")
 
 

@@ -5,13 +5,30 @@ read.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Literal, NamedTuple
 
 from amqpforge.capture.tcp import Direction
 
 __all__ = ["Header", "Kind", "Record"]
 
-Kind = Literal["header", "amqp", "sasl", "empty", "error"]
+Kind = Literal[
+    "header",
+    "empty",
+    "error",
+    "amqp",
+    "sasl",
+    "method",
+    "content-header",
+    "body",
+    "heartbeat",
+    "trace",
+    "control",
+    "command",
+]
+"""A protocol header, a frame without a body, or what cannot be decoded; else the type of a frame: of AMQP 1.0
+(amqp, sasl), of a class/method dialect (method to heartbeat), or of a control/command dialect.
+"""
 
 
 class Header(NamedTuple):
@@ -29,9 +46,10 @@ class Record:
 
     `time` is in nanoseconds since 1970-01-01 00:00 UTC, of the packet that completed the frame, or None if
     unknown; `offset` counts octets from the start of the direction, missing ones included. `value` is the
-    `Header` or the performative (None for empty frames and errors), `performative` its name,
-    `octets` the body of its frame, `payload_bytes` the part of it behind the performative. An error says its
-    `reason`, and the channel if that is known.
+    `Header`, the performative, method, control or command, or the header of a content (None for frames that
+    have none, and errors), `name` what the specification calls it, `octets` the body of its frame,
+    `payload_bytes` the part of it behind the value, `dialect` the generated package that decoded it. An error
+    says its `reason`, and the channel if that is known.
     """
 
     time: int | None
@@ -40,8 +58,9 @@ class Record:
     offset: int
     kind: Kind
     channel: int | None = None
-    performative: str | None = None
+    name: str | None = None
     value: object = None
     octets: bytes = b""
     payload_bytes: int = 0
     reason: str | None = None
+    dialect: ModuleType | None = None

@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, NamedTuple
 
+from amqpforge.capture.dialects import dialect_of
+from amqpforge.capture.fields import Fields, fields
 from amqpforge.capture.record import Header, Record
-from amqpforge.notation import Composite, as_sent, composite, is_composite
+from amqpforge.notation import Composite, composite, is_composite
 from amqpforge_protocol.amqp_1_0 import Array, Described, Map, Symbol
 
 __all__ = ["Line", "describe", "line"]
@@ -51,7 +53,7 @@ def describe(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, Composite):
-        return f"{value.name}({_fields(value)})"
+        return f"{value.name}({_fields(value.fields)})"
     if is_composite(value):
         return describe(composite(value))
     if isinstance(value, Enum):
@@ -80,15 +82,15 @@ def _content(record: Record) -> tuple[str, str]:
     if record.kind == "error":
         return "ERROR", f"at octet {record.offset}: {_printable(record.reason or '')}"
     if isinstance(record.value, Header):
-        protocol = _PROTOCOL_IDS.get(record.value.protocol_id, str(record.value.protocol_id))
+        protocol = _PROTOCOL_IDS.get(record.value.protocol_id)
+        if protocol is None:
+            return "header", dialect_of(record.value).name
         return "header", f"{protocol} {'.'.join(map(str, record.value[1:]))}"
-    if record.performative is None:
-        return "empty", ""
-    return record.performative, _fields(as_sent(record.value, record.octets))
+    return record.name or record.kind, _fields(fields(record))
 
 
-def _fields(value: Composite) -> str:
-    return ", ".join(f"{info.name}={describe(held)}" for info, held in value.fields)
+def _fields(pairs: Fields) -> str:
+    return ", ".join(f"{info.name}={describe(held)}" for info, held in pairs)
 
 
 def _clock(time: int) -> str:

@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from amqpforge.capture.errors import CaptureError
@@ -14,6 +15,7 @@ from amqpforge.capture.reader import FORMATS, CaptureReader
 from amqpforge.capture.source import Read, follow
 
 if TYPE_CHECKING:
+    from amqpforge.capture.dialects import Dialect
     from amqpforge.capture.record import Record
     from amqpforge.capture.text import Line
     from amqpforge.streams import Streams
@@ -29,9 +31,13 @@ these; it finds out itself what it is given. TCP streams are put back together,
 in captures that begin or end in the middle of a connection, or miss packets,
 as well.
 
+The protocol header of a connection decides how it is decoded: AMQP 1.0 with
+SASL, AMQP 0-9-1, the 0-10 preview, or the early draft of 1.0. A connection
+captured from the middle is taken for AMQP 1.0, unless --dialect says otherwise.
+
 A line has the time (UTC), the stream and its direction (c2s: from client to
-server), the channel, the performative with its fields as they were sent, and
-the size of the payload. What cannot be decoded is shown as an error, with its
+server), the channel, the performative, method, control or command with its
+fields as they were sent, and the size of the payload. What cannot be decoded is shown as an error, with its
 place; decoding goes on at the next frame. What is odd about a file as a whole
 is said on standard error.
 """
@@ -42,20 +48,24 @@ JSON: with --json, each frame is an object on a line of its own:
   stream         number of the connection, from 0, in order of appearance
   direction      "c2s" or "s2c"; the server is who was sent the SYN, else who has the lower port
   offset         of the frame, in octets from the start of its direction
-  kind           "header", "amqp", "sasl", "empty" or "error"
-  channel        of an AMQP frame, else null
-  performative   its name, or null
+  kind           "header", "empty", "error"; in AMQP 1.0 "amqp", "sasl"; in class/method
+                 dialects "method", "content-header", "body", "heartbeat", "trace"; in the
+                 draft "control", "command"
+  channel        of the frame, or null
+  performative   its name, or null; "method" ("basic.publish"), "control" or "command" in the
+                 frames of the other dialects
   fields         the fields that were sent, by name; nulls are left out
   payload_bytes  octets after the performative
   reason         why it could not be decoded (errors only)
 Numbers, strings and booleans stand for themselves in fields; other values are objects such as
 {"type": "binary", "value": "00ff"}, composite ones such as {"type": "source", "fields": {...}}.
-`amqpforge encode` reads all of them.
+`amqpforge encode` reads all those of AMQP 1.0.
 
 Examples:
   amqpforge decode trace.pcapng
   amqpforge decode --stream 2 --performative transfer trace.pcap.gz
   amqpforge decode --json trace.pcapng | jq 'select(.kind == "error")'
+  amqpforge decode --method basic.publish --method basic.deliver rabbitmq.pcapng
   tcpdump -i lo -U -w - port 5672 | amqpforge decode -
   amqpforge decode --direction s2c server-to-client.bin
   echo 0000000802000000 | amqpforge decode -
@@ -77,8 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--stream", type=_number, action="append", metavar="N", help="only this connection; may be repeated"
     )
     parser.add_argument(
-        "--performative", action="append", metavar="NAME", help="only these frames; may be repeated"
+        *("--performative", "--method", "--control", "--command"),
+        dest="names",
+        action="append",
+        metavar="NAME",
+        help="only the frames of this name; may be repeated",
     )
+    parser.add_argument("--dialect", metavar="NAME", help="decode as this, whatever the protocol headers say")
     parser.add_argument(
         "--direction", choices=("c2s", "s2c"), default="c2s", help="of a stream dump (default: c2s)"
     )
@@ -92,14 +107,15 @@ def run(arguments: argparse.Namespace, streams: Streams) -> int:
     """Decode the inputs, one after the other; the streams of a later one are numbered on."""
     if arguments.follow and len(arguments.files) > 1:
         arguments.usage_error("--follow takes one FILE")
-    wanted = _performatives(arguments)
+    dialect = _dialect(arguments)
+    wanted = _names(arguments)
     show = _shower(arguments.json, streams)
     number, code = 0, 0
     for name in arguments.files:
         try:
             with ExitStack() as stack:
                 read = _open(name, arguments.follow, streams, stack)
-                number = _decode(read, name, arguments, streams, number, wanted, show)
+                number = _decode(read, name, arguments, streams, number, dialect, wanted, show)
         except CaptureError as error:
             streams.stdout.flush()
             streams.complain(f"{_shown(name)}: {error}")
@@ -121,6 +137,7 @@ def _decode(
     arguments: argparse.Namespace,
     streams: Streams,
     number: int,
+    dialect: Dialect | None,
     wanted: frozenset[str] | None,
     show: _Show,
 ) -> int:
@@ -132,9 +149,10 @@ def _decode(
         direction=arguments.direction,
         first_number=number,
         streams=arguments.stream,
+        dialect=dialect,
     )
     for record in reader.records():
-        if wanted is None or record.performative in wanted:
+        if wanted is None or record.name in wanted:
             show(record)
     return reader.next_number
 
@@ -186,7 +204,7 @@ def _painter(streams: Streams) -> Callable[[Record, Line], None] | None:
     console = Console(file=streams.stdout, highlight=False, markup=False, emoji=False)
 
     def paint(record: Record, line: Line) -> None:
-        name = _STYLES.get(record.performative or record.kind, "bold")
+        name = _STYLES.get(record.name or record.kind, "bold")
         styles = ("dim", "dim", name, "red" if record.kind == "error" else "", "cyan")
         pairs = [(part, style) for part, style in zip(line, styles, strict=True) if part]
         console.print(Text("  ").join(Text(*pair) for pair in pairs), soft_wrap=True)
@@ -199,24 +217,50 @@ _STYLES = {
     "header": "magenta",
     "empty": "dim",
     "transfer": "bold green",
+    "basic.publish": "bold green",
+    "basic.deliver": "bold green",
+    "basic.get-ok": "bold green",
+    "message.transfer": "bold green",
+    "link.transfer": "bold green",
+    "body": "dim",
+    "heartbeat": "dim",
     "disposition": "yellow",
     "flow": "blue",
     "detach": "bold magenta",
     "end": "bold magenta",
     "close": "bold magenta",
+    "basic.ack": "yellow",
+    "basic.nack": "yellow",
+    "basic.return": "yellow",
+    "channel.close": "bold magenta",
+    "connection.close": "bold magenta",
 }
 
 
-def _performatives(arguments: argparse.Namespace) -> frozenset[str] | None:
-    """The names to show, or None for everything. A name that is none is wrong usage."""
-    if not arguments.performative:
+def _dialect(arguments: argparse.Namespace) -> Dialect | None:
+    """The dialect to decode everything as, or None. A name that is none is wrong usage."""
+    if arguments.dialect is None:
         return None
-    from amqpforge.capture.amqp_1_0 import PERFORMATIVES
+    from amqpforge.capture.dialects import dialects
 
-    for name in arguments.performative:
-        if name not in PERFORMATIVES:
-            arguments.usage_error(f"no performative {name!r}: there are {', '.join(PERFORMATIVES)}")
-    return frozenset(arguments.performative)
+    if arguments.dialect not in dialects():
+        arguments.usage_error(f"no dialect {arguments.dialect!r}: there are {', '.join(dialects())}")
+    return dialects()[arguments.dialect]
+
+
+def _names(arguments: argparse.Namespace) -> frozenset[str] | None:
+    """The names to show, or None for everything. A name that no dialect has is wrong usage."""
+    if not arguments.names:
+        return None
+    from amqpforge.capture.dialects import dialects
+
+    known = {name for dialect in dialects().values() for name in dialect.names()}
+    for name in arguments.names:
+        if name not in known:
+            near = get_close_matches(name, sorted(known), n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            arguments.usage_error(f"no performative, method, control or command {name!r}{hint}")
+    return frozenset(arguments.names)
 
 
 def _number(text: str) -> int:

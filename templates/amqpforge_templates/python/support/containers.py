@@ -1,4 +1,6 @@
-"""Compound values without a counterpart in Python: described values, arrays, maps that a dict cannot hold."""
+"""Values without a counterpart in Python: described values, arrays, maps that a dict cannot hold, values of
+unknown types.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class Array:
     Attributes:
         items: the elements, each of the Python type that a free-standing value of ``element`` has.
         element: the specification's name of the element type, such as ``"symbol"``; ``"described"`` for
-            elements that carry two or more descriptors.
+            elements that carry two or more descriptors; the code, such as ``"0x2f"``, for elements of a type
+            that is not known.
         descriptor: the descriptor that all elements share, or None. Elements are then the values without it.
     """
 
@@ -47,6 +50,32 @@ class Array:
 
     def __getitem__(self, index: int) -> Any:
         return self.items[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value of a type that the dialect does not know, but whose width its type code tells.
+
+    Attributes:
+        code: the type code, 0 to 255.
+        octets: the octets of the value, a size in front of them left out.
+    """
+
+    code: int
+    octets: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownStruct:
+    """A struct of which the dialect has no definition.
+
+    Attributes:
+        code: the code of the struct, 0 to 65535.
+        octets: what follows the code.
+    """
+
+    code: int
+    octets: bytes
 
 
 def identity(value: Any) -> Hashable:

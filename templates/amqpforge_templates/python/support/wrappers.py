@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 
 class _Integer(int):
@@ -87,6 +87,25 @@ class Int(_Integer):
     MAX = 0x7FFF_FFFF
 
 
+class Long(_Integer):
+    """A signed number of 64 bits, where a plain int would travel in fewer: -2^63 to 2^63 - 1."""
+
+    __slots__ = ()
+    MIN = -0x8000_0000_0000_0000
+    MAX = 0x7FFF_FFFF_FFFF_FFFF
+
+
+class Bit(_Integer):
+    """A bit as a value by itself: its type being there means true, so there is only the one value, 1."""
+
+    __slots__ = ()
+    MIN = 1
+    MAX = 1
+
+    def __new__(cls, value: int = 1) -> Self:
+        return super().__new__(cls, value)
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -115,6 +134,33 @@ class Timestamp(_Integer):
             OverflowError: the moment lies outside the years 1 to 9999.
         """
         return _EPOCH + timedelta(milliseconds=int(self))
+
+
+class PosixTime(_Integer):
+    """A moment in seconds since 1970-01-01T00:00:00Z, an unsigned 64-bit number."""
+
+    __slots__ = ()
+    MIN = 0
+    MAX = 0xFFFF_FFFF_FFFF_FFFF
+
+    @classmethod
+    def from_datetime(cls, moment: datetime) -> Self:
+        """The number of an aware datetime, rounded down to the second.
+
+        Raises:
+            ValueError: the datetime has no time zone, or lies before 1970.
+        """
+        if moment.tzinfo is None:
+            raise ValueError("a PosixTime needs a datetime with a time zone")
+        return cls((moment - _EPOCH) // timedelta(seconds=1))
+
+    def to_datetime(self) -> datetime:
+        """The same moment in UTC.
+
+        Raises:
+            OverflowError: the moment lies behind the year 9999.
+        """
+        return _EPOCH + timedelta(seconds=int(self))
 
 
 class Float(float):
@@ -181,3 +227,95 @@ class SymbolEnum(Symbol, Enum):
 
     def __str__(self) -> str:
         return str.__str__(self)
+
+
+class CodedInt(int):
+    """A whole number under a type code that means the same as another, more usual one.
+
+    Attributes:
+        code: the type code, 0 to 255.
+    """
+
+    code: int
+
+    def __new__(cls, value: int, code: int) -> Self:
+        self = super().__new__(cls, value)
+        self.code = code
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, int]]:
+        return type(self), (int(self), self.code)
+
+    def __repr__(self) -> str:
+        return f"CodedInt({int(self)}, 0x{self.code:02x})"
+
+    __str__ = int.__repr__
+
+
+class CodedStr(str):
+    """Text whose type code is not the one that a plain ``str`` of this text would travel under.
+
+    Attributes:
+        code: the type code, 0 to 255.
+    """
+
+    __slots__ = ("code",)
+    code: int
+
+    def __new__(cls, value: str, code: int) -> Self:
+        self = super().__new__(cls, value)
+        self.code = code
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, int]]:
+        return type(self), (str(self), self.code)
+
+    def __repr__(self) -> str:
+        return f"CodedStr({str.__repr__(self)}, 0x{self.code:02x})"
+
+    __str__ = str.__str__
+
+
+class CodedBytes(bytes):
+    """Octets whose type code is not the one that plain ``bytes`` of their number would travel under.
+
+    Text that is not of its character set comes as such octets too, with the code of the text.
+
+    Attributes:
+        code: the type code, 0 to 255.
+    """
+
+    code: int
+
+    def __new__(cls, value: bytes, code: int) -> Self:
+        self = super().__new__(cls, value)
+        self.code = code
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[bytes, int]]:
+        return type(self), (bytes(self), self.code)
+
+    def __repr__(self) -> str:
+        return f"CodedBytes({bytes.__repr__(self)}, 0x{self.code:02x})"
+
+
+class CodedDecimal(Decimal):
+    """A decimal number whose type code is not the one that a plain ``Decimal`` would travel under.
+
+    Attributes:
+        code: the type code, 0 to 255.
+    """
+
+    __slots__ = ("code",)
+    code: int
+
+    def __new__(cls, value: Decimal | int | str, code: int) -> Self:
+        self = super().__new__(cls, value)
+        self.code = code
+        return self
+
+    def __reduce__(self) -> Any:
+        return type(self), (str(self), self.code)
+
+    def __repr__(self) -> str:
+        return f"CodedDecimal({str(self)!r}, 0x{self.code:02x})"

@@ -20,10 +20,11 @@ from amqpforge_protocol._support.composite import (
     raise_misfit,
 )
 from amqpforge_protocol._support.containers import Map
+from amqpforge_protocol._support.fields import Choices
 from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import Char
 
-from .registry import Choices, MapRule, encode_keyed, read_keyed
+from .registry import MapRule, encode_keyed, read_keyed
 from .types import (
     SMALL_STRING,
     SMALL_UINT,

@@ -15,10 +15,10 @@ from amqpforge_protocol._support.composite import (
     raise_value_error,
 )
 from amqpforge_protocol._support.errors import EncodeError
+from amqpforge_protocol._support.fields import Choices
 from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import SymbolEnum, UByte
 
-from .registry import Choices
 from .types import Budget, Value, encode_binary, encode_string, encode_ubyte, read_string
 
 __all__ = [

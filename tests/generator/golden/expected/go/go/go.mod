@@ -3,4 +3,4 @@
 
 module example.org/wire
 
-// dialects: bits choices composite flags hostile machine maps primitives
+// dialects: bits choices composite flags hostile machine maps primitives tables
