@@ -27,6 +27,7 @@ from amqpforge_protocol._support.composite import (
 from amqpforge_protocol._support.fields import Choices
 from amqpforge_protocol._support.records import record
 from amqpforge_protocol._support.wrappers import UByte
+
 from .types import (
     SMALL_STRING,
     SYMBOLS,
