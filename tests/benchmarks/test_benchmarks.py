@@ -115,6 +115,22 @@ def test_ratios_are_to_the_first_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     assert timings == {"ours": Timing(2.0, 1.0), "peer": Timing(6.0, 3.0)}
 
 
+def test_a_stall_of_the_machine_does_not_change_how_many_calls_are_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    numbers: list[int] = []
+
+    def run(call: Any, argument: Any, number: int) -> int:
+        numbers.append(number)
+        stall = 4_000_000 if len(numbers) == 1 else 0  # nanoseconds, in the very first timing
+        return 10_000 * number + stall
+
+    monkeypatch.setattr(timing, "_run", run)
+    timings = compare({"ours": Operation(len, b"", dict)}, Effort(rounds=3, turn_seconds=0.001))
+    assert timings["ours"].micros == 10.0
+    assert numbers[-1] == 100  # ten microseconds each fill a millisecond
+
+
 def test_the_table_holds_ratios_against_targets() -> None:
     stacks = [Stack("ours", ""), Stack("fast", ""), Stack("slow", ""), Stack("other", "O", is_target=False)]
     timings = {
