@@ -6,7 +6,7 @@ template engine and formatter are imported by the second half (`forge`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
@@ -127,11 +127,7 @@ def forge(plans: Sequence[Plan], processes: int = 0) -> list[Changes]:
 
     Raises SpecErrors for bad definitions and TargetErrors for all that went wrong later, both complete.
     """
-    if any(plan.stale for plan in plans):
-        rendered = _render(plans)
-        texts = _format(plans, rendered, processes)
-    else:
-        texts = [{} for _ in plans]
+    texts = _formatted(plans, processes) if any(plan.stale for plan in plans) else [{} for _ in plans]
     results: list[Changes] = []
     problems: list[str] = []
     for plan, units in zip(plans, texts, strict=True):
@@ -156,25 +152,34 @@ def outputs(plans: Sequence[Plan]) -> list[list[str]]:
     return result
 
 
-def _render(plans: Sequence[Plan]) -> list[dict[str, list[Rendered]]]:
-    """For each plan, the texts of its stale units; a dialect is loaded once for all targets."""
+def _render(
+    plans: Sequence[Plan], take: Callable[[Plan, list[Rendered]], None] | None = None
+) -> list[dict[str, list[Rendered]]]:
+    """For each plan, the texts of its stale units; a dialect is loaded once for all targets.
+
+    ``take`` is given the texts of a plan as soon as they are rendered, unit by unit.
+    """
     from amqpforge_generator.load import load_dialects
-    from amqpforge_generator.render import render_dialect, render_once
+    from amqpforge_generator.render import Compiled, render_dialect, render_once
 
     stale = {name: plan.folders[name] for plan in plans for name in plan.stale if name != ONCE}
     dialects = {dialect.name: dialect for dialect in load_dialects(stale.values())}
     results: list[dict[str, list[Rendered]]] = []
     problems: list[str] = []
+    compiled = Compiled()
     for plan in plans:
         units: dict[str, list[Rendered]] = {}
         for unit in plan.stale:
             try:
                 if unit == ONCE:
-                    units[unit] = render_once(plan.target, tuple(plan.folders))
+                    units[unit] = render_once(plan.target, tuple(plan.folders), compiled)
                 else:
-                    units[unit] = render_dialect(plan.target, dialects[unit])
+                    units[unit] = render_dialect(plan.target, dialects[unit], compiled)
             except TargetErrors as error:
                 problems += error.problems
+            else:
+                if take is not None:
+                    take(plan, units[unit])
         problems += _collisions(plan, units)
         results.append(units)
     if problems:
@@ -205,29 +210,43 @@ def _kept(plan: Plan, renewed: Mapping[str, object]) -> dict[str, Unit]:
     }
 
 
-def _format(
-    plans: Sequence[Plan], rendered: Sequence[Mapping[str, list[Rendered]]], processes: int
-) -> list[dict[str, dict[str, bytes]]]:
-    """Format in one go, so that the processes are started once; contents by plan, unit and path."""
-    from amqpforge_generator.format import Job, format_texts
+def _formatted(plans: Sequence[Plan], processes: int) -> list[dict[str, dict[str, bytes]]]:
+    """Render what is stale, and format it meanwhile; contents by plan, unit and path."""
+    from amqpforge_generator.format import Formatter, Job
 
-    jobs: list[Job] = []
-    places: list[tuple[int, str, str]] = []
-    results: list[dict[str, dict[str, bytes]]] = []
-    for number, (plan, units) in enumerate(zip(plans, rendered, strict=True)):
-        target = plan.target
-        results.append(
-            {unit: {item.path: item.text.encode() for item in items} for unit, items in units.items()}
-        )
-        for unit, items in units.items():
-            for item in items:
-                if target.format.tool == "black" and item.path.endswith(target.format.suffixes):
-                    name = f"{target.folder / item.origin}: its output {item.path}"
-                    jobs.append(Job(name, item.text, target.line_length, target.format.versions))
-                    places.append((number, unit, item.path))
-    for (number, unit, path), text in zip(places, format_texts(jobs, processes), strict=True):
-        results[number][unit][path] = text.encode()
-    return results
+    with Formatter(processes) as formatter:
+
+        def take(plan: Plan, items: list[Rendered]) -> None:
+            target = plan.target
+            formatter.add(
+                [
+                    Job(
+                        f"{target.folder / item.origin}: its output {item.path}",
+                        item.text,
+                        target.line_length,
+                        target.format.versions,
+                    )
+                    for item in items
+                    if _is_formatted(target, item)
+                ]
+            )
+
+        rendered = _render(plans, take)
+        texts = iter(formatter.finish())
+    return [
+        {
+            unit: {
+                item.path: (next(texts) if _is_formatted(plan.target, item) else item.text).encode()
+                for item in items
+            }
+            for unit, items in units.items()
+        }
+        for plan, units in zip(plans, rendered, strict=True)
+    ]
+
+
+def _is_formatted(target: Target, item: Rendered) -> bool:
+    return target.format.tool == "black" and item.path.endswith(target.format.suffixes)
 
 
 def _changes(plan: Plan, units: Mapping[str, Mapping[str, bytes]]) -> Changes:

@@ -5,12 +5,14 @@ Each text is formatted on its own, so the number of processes cannot change a re
 
 from __future__ import annotations
 
+import gc
 import importlib
 import multiprocessing
 import os
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from typing import Self
 
 from amqpforge_generator.target import TargetErrors
 
@@ -28,33 +30,61 @@ class Job:
     versions: tuple[str, ...]
 
 
-def format_texts(texts: Sequence[Job], processes: int = 0) -> list[str]:
-    """Format Python texts with black and return them in the same order.
+class Formatter:
+    """Formats Python texts with black, on other processes while more of them are being rendered.
 
-    ``processes`` 0 means one a processor. Raises TargetErrors for every text that black cannot read.
+    ``processes`` 0 means one a processor. The formatter has to be closed, best by ``with``.
     """
-    processes = min(processes or os.cpu_count() or 1, len(texts))
-    if processes < 2 or sum(len(job.text) for job in texts) < _WORTH_A_POOL:
-        answers = [_format_one(job) for job in texts]
-    else:
-        answers = _in_processes(texts, processes)
-    problems = [
-        f"{job.name}: {answer}" for job, (fine, answer) in zip(texts, answers, strict=True) if not fine
-    ]
-    if problems:
-        raise TargetErrors(*problems)
-    return [answer for _, answer in answers]
+
+    def __init__(self, processes: int = 0) -> None:
+        self._processes = processes or os.cpu_count() or 1
+        self._jobs: list[Job] = []
+        self._begun: dict[int, Future[tuple[bool, str]]] = {}
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def add(self, jobs: Sequence[Job]) -> None:
+        """Take further texts; they are begun at once when there is enough work for several processes."""
+        self._jobs += jobs
+        if self._pool is None:
+            if self._processes < 2 or sum(len(job.text) for job in self._jobs) < _WORTH_A_POOL:
+                return
+            self._pool = _pool(self._processes)
+        # Longest text first, so that no process is left alone with the biggest piece at the end.
+        waiting = [index for index in range(len(self._jobs)) if index not in self._begun]
+        for index in sorted(waiting, key=lambda index: -len(self._jobs[index].text)):
+            self._begun[index] = self._pool.submit(_format_one, self._jobs[index])
+
+    def finish(self) -> list[str]:
+        """The formatted texts, in the order in which they were added.
+
+        Raises TargetErrors for every text that black cannot read.
+        """
+        answers = [
+            self._begun[index].result() if index in self._begun else _format_one(job)
+            for index, job in enumerate(self._jobs)
+        ]
+        problems = [
+            f"{job.name}: {answer}"
+            for job, (fine, answer) in zip(self._jobs, answers, strict=True)
+            if not fine
+        ]
+        if problems:
+            raise TargetErrors(*problems)
+        return [answer for _, answer in answers]
 
 
-def _in_processes(texts: Sequence[Job], processes: int) -> list[tuple[bool, str]]:
-    """Longest text first, so that no process is left alone with the biggest piece at the end."""
+def _pool(processes: int) -> ProcessPoolExecutor:
     method = "fork" if "fork" in multiprocessing.get_all_start_methods() else None
     if method:
         importlib.import_module("black")  # loaded once, before the processes are forked
-    order = sorted(range(len(texts)), key=lambda index: -len(texts[index].text))
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context(method)) as pool:
-        answers = dict(zip(order, pool.map(_format_one, [texts[index] for index in order]), strict=True))
-    return [answers[index] for index in range(len(texts))]
+    return ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context(method))
 
 
 def _format_one(job: Job) -> tuple[bool, str]:
@@ -65,7 +95,12 @@ def _format_one(job: Job) -> tuple[bool, str]:
 
     versions = {TargetVersion[name.upper()] for name in job.versions}
     mode = black.Mode(line_length=job.line_length, target_versions=versions)
+    was_enabled = gc.isenabled()
+    gc.disable()  # black makes so many objects that looking for garbage meanwhile takes a quarter of its time
     try:
         return True, black.format_str(job.text, mode=mode)
     except (InvalidInput, ValueError) as error:
         return False, f"is not legal Python: {' '.join(str(error).split())}"
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -12,9 +12,11 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import CodeType
 from typing import Any, TypeVar
 
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError, TemplateSyntaxError, Undefined
+from jinja2.bccache import Bucket, BytecodeCache
 from jinja2.sandbox import SandboxedEnvironment
 
 from amqpforge_generator.filters import make_filters, plain
@@ -52,12 +54,28 @@ class Rendered:
     origin: str
 
 
-def render_dialect(target: Target, dialect: Dialect) -> list[Rendered]:
+class Compiled(BytecodeCache):
+    """Compiled templates, for those who render one target for several dialects."""
+
+    def __init__(self) -> None:
+        self._codes: dict[tuple[str, str], CodeType] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Give the template its code, if it was compiled before from the same text."""
+        bucket.code = self._codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code of a template."""
+        if bucket.code is not None:
+            self._codes[bucket.key, bucket.checksum] = bucket.code
+
+
+def render_dialect(target: Target, dialect: Dialect, compiled: Compiled | None = None) -> list[Rendered]:
     """Render everything that ``target`` makes of ``dialect``, in the order of its entries.
 
     Raises TargetErrors with every template that failed.
     """
-    environment = make_environment(target)
+    environment = make_environment(target, compiled)
     environment.globals |= _questions(dialect)
     sources = {module.name.xml: _sources(module) for module in dialect.modules}
     everything = tuple(source for files in sources.values() for source in files)
@@ -82,12 +100,14 @@ def render_dialect(target: Target, dialect: Dialect) -> list[Rendered]:
     return results
 
 
-def render_once(target: Target, dialects: tuple[str, ...]) -> list[Rendered]:
+def render_once(
+    target: Target, dialects: tuple[str, ...], compiled: Compiled | None = None
+) -> list[Rendered]:
     """Render the entries that do not depend on a definition, and copy the support files.
 
     Templates see the names of all ``dialects``. Raises TargetErrors with every template that failed.
     """
-    environment = make_environment(target)
+    environment = make_environment(target, compiled)
     files = target_files(target.folder)
     results: list[Rendered] = []
     problems: list[str] = []
@@ -118,7 +138,7 @@ def _own_source(target: Target, path: str, file: Path) -> Source:
     return Source(f"{target.name}/{path}", sha256(file.read_bytes()))
 
 
-def make_environment(target: Target) -> SandboxedEnvironment:
+def make_environment(target: Target, compiled: Compiled | None = None) -> SandboxedEnvironment:
     """The Jinja environment of a target: strict, sandboxed, and printing only what a filter has made safe."""
     environment = SandboxedEnvironment(
         loader=FileSystemLoader(target.folder, encoding="utf-8"),
@@ -129,6 +149,7 @@ def make_environment(target: Target) -> SandboxedEnvironment:
         autoescape=False,
         finalize=_finalize,
         extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
+        bytecode_cache=compiled,
     )
     kept = {name: filter_ for name, filter_ in environment.filters.items() if name in _KEPT_FILTERS}
     environment.filters = {**kept, **make_filters(target)}
