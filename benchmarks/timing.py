@@ -21,6 +21,10 @@ TURNS = 3
 """How often each stack is timed in a round, in turn with the others; the best counts."""
 
 
+TRIES = 5
+"""How often a number of calls is timed to find out how many fill a turn; the best counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How long to measure: ``rounds`` rounds, each turn about ``turn_seconds`` long."""
@@ -55,10 +59,14 @@ def _run(call: Callable[[Any], Any], argument: Any, number: int) -> int:
 
 
 def _calls_for(operation: Operation, seconds: float) -> int:
-    """How many calls take about ``seconds``; warms the operation up, too."""
+    """How many calls take about ``seconds``; warms the operation up, too.
+
+    The best of several timings counts: if one that the machine stalled were believed, a stack would make
+    so few calls in all of its turns that each is a cold one, and seem several times slower than it is.
+    """
     number = 1
     while True:
-        spent = _run(operation.call, operation.argument, number)
+        spent = min([_run(operation.call, operation.argument, number) for _ in range(TRIES)])
         if spent > seconds * 1e9 / 4:
             return max(1, round(number * seconds * 1e9 / spent))
         number *= 2
