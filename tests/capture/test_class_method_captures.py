@@ -24,6 +24,7 @@ from amqpforge.capture.tcp import Data
 from amqpforge.capture.text import line
 from amqpforge_protocol import amqp_0_9_1
 from tests.capture import build
+from tests.capture.build import Talk
 from tests.capture.test_captures import FOLDER, events, records
 
 NAMES = sorted(path.name.removesuffix(".pcapng") for path in FOLDER.glob("p091-*.pcapng"))
@@ -228,3 +229,14 @@ def test_a_forced_dialect_decodes_what_nothing_announces(tmp_path: Path) -> None
     names = [record.name for record in forced]
     assert "basic.publish" in names
     assert "channel.close-ok" in names
+
+
+def test_a_server_whose_first_frame_is_damaged_is_not_taken_for_one_captured_late() -> None:
+    start = bytearray(stream())
+    size = int.from_bytes(start[3:7], "big")
+    start[start.index(b"capabilitiesF") + 12] = 0
+    talk = Talk().handshake().send(b"AMQP\x00\x00\x09\x01").answer(bytes(start[: size + 8])).close()
+    reader = CaptureReader(io.BytesIO(build.pcap(talk.packets)).read, remark=pytest.fail)
+    (_, error) = reader.records()
+    assert (error.kind, error.offset, error.channel) == ("error", 0, 0)
+    assert str(error.reason).startswith("connection.start.server-properties")

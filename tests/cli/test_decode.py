@@ -355,6 +355,8 @@ def test_a_truncated_capture_is_remarked_on_and_no_failure(tmp_path: Path) -> No
         (["--stream", "x", "f"], "'x' is not the number of a stream"),
         (["--stream", "-1", "f"], "stream"),
         (["--direction", "up", "f"], "invalid choice"),
+        (["--dialect", "amqp_1_0", "--method", "basic.publish", "f"], "'basic.publish' in AMQP 1.0"),
+        (["--dialect", "amqp_2", "f"], "no dialect 'amqp_2': there are amqp_0_10_preview, amqp_0_9_1"),
         (["--performative", "tranfser", "f"], "'tranfser'; did you mean transfer or"),
         (["--nonsense", "f"], "unrecognized"),
     ],

@@ -120,14 +120,14 @@ class _Opening:
         self.decoder = dialect.decoder(self.conversation.number, self.direction, searching=False)
         return self.decoder.data(self.offset, time, held)
 
-    def decide(self, first: bytes = b"") -> FrameDecoder:
-        """The decoder for a direction whose first octets are lost; what is left begins with `first`."""
+    def decide(self, first: bytes = b"", *, searching: bool = True) -> FrameDecoder:
+        """The decoder for a direction without a protocol header; what is there begins with `first`."""
         if self.decoder is None:
             self.held = b""
             dialect = self.conversation.dialect
             if dialect is None or not dialect.package:
                 dialect = guess(first)
-            self.decoder = dialect.decoder(self.conversation.number, self.direction, searching=True)
+            self.decoder = dialect.decoder(self.conversation.number, self.direction, searching=searching)
         return self.decoder
 
     def _without_header(self, held: bytes, time: int | None) -> list[Record]:
@@ -143,7 +143,10 @@ class _Opening:
         if conversation.foreign or (dialect is not None and not dialect.package):
             self.ignored = True
             return []
-        return self.decide(held).data(self.offset, time, held)
+        # A server of a class/method dialect answers the header of its client with a frame at once.
+        is_answer = conversation.beginning and dialect is not None and dialect.grammar == "class-method"
+        searching = not is_answer or self.offset > 0
+        return self.decide(held, searching=searching).data(self.offset, time, held)
 
     def _foreign(self, time: int | None, offset: int, reason: str) -> list[Record]:
         """Report once per stream that it is not decoded."""

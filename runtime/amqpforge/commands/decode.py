@@ -37,9 +37,9 @@ captured from the middle is taken for AMQP 1.0, unless --dialect says otherwise.
 
 A line has the time (UTC), the stream and its direction (c2s: from client to
 server), the channel, the performative, method, control or command with its
-fields as they were sent, and the size of the payload. What cannot be decoded is shown as an error, with its
-place; decoding goes on at the next frame. What is odd about a file as a whole
-is said on standard error.
+fields as they were sent, and the size of the payload. What cannot be decoded is
+shown as an error, with its place; decoding goes on at the next frame. What is
+odd about a file as a whole is said on standard error.
 """
 
 EPILOG = """\
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace, streams: Streams) -> int:
     if arguments.follow and len(arguments.files) > 1:
         arguments.usage_error("--follow takes one FILE")
     dialect = _dialect(arguments)
-    wanted = _names(arguments)
+    wanted = _names(arguments, dialect)
     show = _shower(arguments.json, streams)
     number, code = 0, 0
     for name in arguments.files:
@@ -248,18 +248,20 @@ def _dialect(arguments: argparse.Namespace) -> Dialect | None:
     return dialects()[arguments.dialect]
 
 
-def _names(arguments: argparse.Namespace) -> frozenset[str] | None:
-    """The names to show, or None for everything. A name that no dialect has is wrong usage."""
+def _names(arguments: argparse.Namespace, dialect: Dialect | None) -> frozenset[str] | None:
+    """The names to show, or None for everything. A name that the dialect, or any, has not is wrong usage."""
     if not arguments.names:
         return None
     from amqpforge.capture.dialects import dialects
 
-    known = {name for dialect in dialects().values() for name in dialect.names()}
+    possible = dialects().values() if dialect is None else (dialect,)
+    known = {name for each in possible for name in each.names()}
     for name in arguments.names:
         if name not in known:
             near = get_close_matches(name, sorted(known), n=3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            arguments.usage_error(f"no performative, method, control or command {name!r}{hint}")
+            where = "" if dialect is None else f" in {dialect.name}"
+            arguments.usage_error(f"no performative, method, control or command {name!r}{where}{hint}")
     return frozenset(arguments.names)
 
 
