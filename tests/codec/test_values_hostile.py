@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqpforge_protocol import amqp_0_9_1, amqp_0_10_preview, amqp_1_0_draft
+from amqpforge_protocol import amqp_0_9_1, amqp_0_10_preview, amqp_1_0, amqp_1_0_draft
 from amqpforge_protocol._support.containers import Array
 from amqpforge_protocol._support.errors import DecodeError, EncodeError
 from amqpforge_protocol._support.limits import Limits
@@ -141,6 +141,54 @@ def test_elements_are_limited_in_all_containers_together(dialect: Any) -> None:
         assert dialect.decode_value(octets, limits=Limits(elements=elements))[0] == value
         with pytest.raises(DecodeError, match="brings the elements beyond the limit"):
             dialect.decode_value(octets, limits=Limits(elements=elements - 1))
+
+
+@pytest.mark.parametrize("dialect", [*DIALECTS, amqp_1_0], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("innermost", [None, {}, [], [None], {"a": 1, "b": 2}], ids=str)
+def test_nested_elements_count_alike_in_all_dialects(dialect: Any, innermost: Any) -> None:
+    """An entry counts as two, an item as one, however deep: none is free because a container is around it."""
+    inside = {None: 0, 0: 0, 1: 1, 2: 4}[None if innermost is None else len(innermost)]
+    for wrap, each in (
+        (lambda value: {"k": value}, 2),
+        (lambda value: [value], 1),
+        (lambda value: {"k": [value, 1]}, 4),
+    ):
+        value = innermost
+        for _ in range(5):
+            value = wrap(value)
+        octets, needed = dialect.encode_value(value), 5 * each + inside
+        assert dialect.decode_value(octets, limits=Limits(elements=needed))[0] == value
+        for elements in range(needed):
+            with pytest.raises(DecodeError, match="elements beyond the limit"):
+                dialect.decode_value(octets, limits=Limits(elements=elements))
+
+
+def test_elements_are_limited_in_all_tables_of_a_frame_together() -> None:
+    """The limit holds for the call, so for all tables of a method or of the properties of a content."""
+    nested_table = {"a": {"b": {"c": {"d": {"e": None}}}}}
+    properties = amqp_0_9_1.BasicProperties(headers=nested_table)
+    for payload in (amqp_0_9_1.QueueDeclare(arguments=nested_table), amqp_0_9_1.ContentHeader(properties, 0)):
+        octets = amqp_0_9_1.encode_frame(payload, 1)
+        assert amqp_0_9_1.decode_frame(octets, limits=Limits(elements=10))[0].payload == payload
+        for elements in range(10):
+            with pytest.raises(DecodeError, match="elements beyond the limit"):
+                amqp_0_9_1.decode_frame(octets, limits=Limits(elements=elements))
+
+
+def test_structs_of_a_content_header_end_with_their_frame() -> None:
+    """Structs fill the payload of a header frame: frames behind are no part of it, nor move an offset."""
+    preview = amqp_0_10_preview
+    header = preview.ContentHeader(preview.MessageStructs(structs=[preview.MessageProperties()]), 3)
+    octets = preview.encode_frame(None) + preview.encode_frame(header, 1)
+    stream = octets + preview.encode_frame(b"abc", 1)
+    frame, behind = preview.decode_frame(stream, 8)
+    assert (frame.payload, behind) == (header, len(octets))
+    at = 8 + 7 + 12 + 2
+    longer = stream[:at] + (9).to_bytes(4, "big") + stream[at + 4 :]  # by five octets: into the frame behind
+    with pytest.raises(DecodeError) as caught:
+        preview.decode_frame(longer, 8)
+    assert caught.value.offset is not None
+    assert at <= caught.value.offset < len(octets)
 
 
 def test_a_table_larger_than_its_limit_is_read_as_far_as_the_limit() -> None:

@@ -13,7 +13,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError
 from amqpforge_protocol._support.fields import broken_rule, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -95,7 +95,7 @@ class AccessRequest:
                     | (0, 16)[self.read]
                 ]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "access.request", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -166,7 +166,7 @@ class AccessRequestOk:
                 + encode_execution_header(self.execution_header)
                 + pack_ushort(self.ticket)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "access.request-ok", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -14,7 +14,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error, raise_properties_error, read_flags
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
 from amqpforge_protocol._support.fields import broken_rule, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -182,7 +182,7 @@ class BasicProperties:
             if app_id is not None:
                 flags |= 0x0008
                 body += OCTET[len(octets := app_id.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.properties", self.FIELDS, FIELD_ENCODERS)
         return pack_ushort(flags) + body
 
@@ -310,7 +310,7 @@ class BasicQos:
                 + encode_execution_header(self.execution_header)
                 + _pack_uint_ushort_ubyte(self.prefetch_size, self.prefetch_count, (0, 1)[self.global_])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.qos", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -408,7 +408,7 @@ class BasicConsume:
                 ]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.consume", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -489,7 +489,7 @@ class BasicConsumeOk:
                 + OCTET[len(octets := self.consumer_tag.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.consume-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -553,7 +553,7 @@ class BasicCancel:
                 + OCTET[len(octets := self.consumer_tag.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.cancel", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -643,7 +643,7 @@ class BasicPublish:
                 + octets
                 + OCTET[(0, 1)[self.reject_unroutable] | (0, 2)[self.immediate]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.publish", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -745,7 +745,7 @@ class BasicDeliver:
                 + OCTET[len(octets := self.routing_key.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.deliver", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -844,7 +844,7 @@ class BasicGet:
                 + octets
                 + OCTET[(0, 1)[self.no_ack]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.get", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -937,7 +937,7 @@ class BasicGetOk:
                 + octets
                 + pack_uint(self.message_count)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.get-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1015,7 +1015,7 @@ class BasicGetEmpty:
                 + OCTET[len(octets := self.cluster_id.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.get-empty", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1084,7 +1084,7 @@ class BasicAck:
                 + encode_execution_header(self.execution_header)
                 + _pack_ulong_ubyte(self.delivery_tag, (0, 1)[self.multiple])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.ack", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1153,7 +1153,7 @@ class BasicReject:
                 + encode_execution_header(self.execution_header)
                 + _pack_ulong_ubyte(self.delivery_tag, (0, 1)[self.requeue])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.reject", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1217,7 +1217,7 @@ class BasicRecover:
                 + encode_execution_header(self.execution_header)
                 + OCTET[(0, 1)[self.requeue]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.recover", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -12,7 +12,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import broken_rule, missized, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -101,7 +101,7 @@ class BindingQuery:
                 + octets
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "binding.query", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -185,7 +185,7 @@ class BindingQueryResult:
                 ]
             )
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "binding-query-result", self.FIELDS, FIELD_ENCODERS)
 
 

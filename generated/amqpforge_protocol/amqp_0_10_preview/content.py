@@ -66,6 +66,9 @@ DECODERS: Final[dict[int, Callable[[bytes, int, Budget], tuple[AnyProperties, in
     120: decode_message_structs,
 }
 
+DESCRIBED_BY_STRUCTS: Final = frozenset((120,))
+"""The classes whose properties take all octets that there are: the payload has to be cut out of its frame."""
+
 _UNEXPECTED: Final = ReplyCode.COMMAND_INVALID
 _WRONG_SENDER: Final = ReplyCode.COMMAND_INVALID
 _TOO_LARGE: Final = ReplyCode.CONTENT_TOO_LARGE
@@ -97,12 +100,13 @@ class ContentHeader:
         Raises:
             EncodeError: a property is not of its type, or a number is out of range.
         """
-        properties = self.properties.encode()
+        properties = self.properties
+        octets = properties.encode()
         try:
-            return _pack_header(self.properties.CLASS_ID, self.weight, self.body_size) + properties
+            return _pack_header(properties.CLASS_ID, self.weight, self.body_size) + octets
         except struct.error as error:
             reason = f"a body of {shown(self.body_size)} octets, or a weight of {shown(self.weight)}, is out of range"
-            raise EncodeError(reason, type=self.properties.XML_NAME) from error
+            raise EncodeError(reason, type=properties.XML_NAME) from error
 
 
 def decode_content_header(data: Buffer, offset: int = 0, *, limits: Limits = DEFAULT_LIMITS) -> ContentHeader:
@@ -152,7 +156,7 @@ class SequenceError(DecodeError):
         reply_code: with what the specification answers, or None where it has no code for it.
     """
 
-    def __init__(self, reason: str, reply_code: int | None, *, type: str | None = None) -> None:
+    def __init__(self, reason: str, reply_code: int | None = None, *, type: str | None = None) -> None:
         super().__init__(reason, type=type)
         self.reply_code = reply_code
 

@@ -22,7 +22,7 @@ import re
 from enum import IntEnum
 from typing import Any, ClassVar, Final
 
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import (
     broken_rule,
@@ -553,7 +553,7 @@ class ReplyTo:
                 parts.append(OCTET[len(octets := routing_key.encode())] + octets)
             body = pack_ushort(flags) + b"".join(parts)
             return pack_ushort(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "reply-to", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -708,7 +708,7 @@ class DeliveryProperties:
                 parts.append(OCTET[len(octets := routing_key.encode())] + octets)
             body = b"\x00\x00" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "delivery-properties", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -923,7 +923,7 @@ class MessageProperties:
                 parts.append(encode_table(application_headers))
             body = b"\x00\x01" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message-properties", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1073,7 +1073,7 @@ class ExecutionHeader:
             flags = (0, 0x01)[self.sync]
             body = OCTET[flags] + b"".join(parts)
             return OCTET[len(body)] + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "execution-header", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -14,7 +14,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.containers import Array
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import broken_rule, missized, raise_write_error, wrong_code
@@ -112,7 +112,7 @@ class DtxCoordinationCommit:
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
                 + OCTET[(0, 1)[self.one_phase]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.commit", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -196,7 +196,7 @@ class DtxCoordinationForget:
                 + pack_ushort(self.ticket)
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.forget", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -271,7 +271,7 @@ class DtxCoordinationGetTimeout:
                 + encode_execution_header(self.execution_header)
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.get-timeout", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -357,7 +357,7 @@ class DtxCoordinationPrepare:
                 + pack_ushort(self.ticket)
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.prepare", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -438,7 +438,7 @@ class DtxCoordinationRecover:
                 + encode_execution_header(self.execution_header)
                 + _pack_ushort_ubyte(self.ticket, (0, 1)[self.startscan] | (0, 2)[self.endscan])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.recover", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -516,7 +516,7 @@ class DtxCoordinationRollback:
                 + pack_ushort(self.ticket)
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.rollback", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -602,7 +602,7 @@ class DtxCoordinationSetTimeout:
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
                 + pack_uint(self.timeout)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination.set-timeout", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -668,7 +668,7 @@ class DtxCoordinationCommitResult:
 
             body = b"\x69\x0b" + pack_ushort(self.status)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination-commit-result", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -756,7 +756,7 @@ class DtxCoordinationGetTimeoutResult:
 
             body = b"\x69\x1f" + pack_uint(self.timeout)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(
                 failure, self, "dtx-coordination-get-timeout-result", self.FIELDS, FIELD_ENCODERS
             )
@@ -850,7 +850,7 @@ class DtxCoordinationPrepareResult:
 
             body = b"\x69\x29" + pack_ushort(self.status)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination-prepare-result", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -943,7 +943,7 @@ class DtxCoordinationRecoverResult:
 
             body = b"\x69\x33" + encode_array(self.in_doubt)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination-recover-result", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1036,7 +1036,7 @@ class DtxCoordinationRollbackResult:
 
             body = b"\x69\x3d" + pack_ushort(self.status)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-coordination-rollback-result", self.FIELDS, FIELD_ENCODERS)
 
 

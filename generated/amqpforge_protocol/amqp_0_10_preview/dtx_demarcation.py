@@ -13,7 +13,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import broken_rule, missized, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -74,7 +74,7 @@ class DtxDemarcationSelect:
         """
         try:
             return b"\x00\x64\x00\x0a" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-demarcation.select", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -154,7 +154,7 @@ class DtxDemarcationStart:
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
                 + OCTET[(0, 1)[self.join] | (0, 2)[self.resume]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-demarcation.start", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -246,7 +246,7 @@ class DtxDemarcationEnd:
                 + (pack_uint(len(xid)) + xid if type(xid) is bytes else encode_longstr(xid))
                 + OCTET[(0, 1)[self.fail] | (0, 2)[self.suspend]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-demarcation.end", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -305,7 +305,7 @@ class DtxDemarcationStartResult:
 
             body = b"\x64\x15" + pack_ushort(self.status)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-demarcation-start-result", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -388,7 +388,7 @@ class DtxDemarcationEndResult:
 
             body = b"\x64\x1f" + pack_ushort(self.status)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "dtx-demarcation-end-result", self.FIELDS, FIELD_ENCODERS)
 
 

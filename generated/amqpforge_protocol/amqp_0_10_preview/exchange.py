@@ -14,7 +14,7 @@ import re
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import broken_rule, missized, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -140,7 +140,7 @@ class ExchangeDeclare:
                 + OCTET[(0, 1)[self.passive] | (0, 2)[self.durable] | (0, 4)[self.auto_delete]]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.declare", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -258,7 +258,7 @@ class ExchangeDelete:
                 + octets
                 + OCTET[(0, 1)[self.if_unused]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.delete", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -340,7 +340,7 @@ class ExchangeQuery:
                 + OCTET[len(octets := self.name.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.query", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -410,7 +410,7 @@ class ExchangeQueryResult:
                 + encode_table(self.arguments)
             )
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange-query-result", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -127,7 +127,7 @@ class ExecutionComplete:
                 + pack_uint(self.cumulative_execution_mark)
                 + encode_rfc1982_long_set(self.ranged_execution_set)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "execution.complete", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -186,7 +186,7 @@ class ExecutionNoop:
         """
         try:
             return b"\x00\x8c\x00\x1e" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "execution.noop", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -243,7 +243,7 @@ class ExecutionResult:
         """
         try:
             return b"\x00\x8c\x00\x28" + pack_uint(self.command_id) + encode_long_struct(self.data)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "execution.result", self.FIELDS, FIELD_ENCODERS)
 
 

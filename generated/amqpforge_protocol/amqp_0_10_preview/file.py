@@ -15,7 +15,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error, raise_properties_error, read_flags
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
 from amqpforge_protocol._support.fields import broken_rule, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -158,7 +158,7 @@ class FileProperties:
             if cluster_id is not None:
                 flags |= 0x0080
                 body += OCTET[len(octets := cluster_id.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.properties", self.FIELDS, FIELD_ENCODERS)
         return pack_ushort(flags) + body
 
@@ -269,7 +269,7 @@ class FileQos:
                 + encode_execution_header(self.execution_header)
                 + _pack_uint_ushort_ubyte(self.prefetch_size, self.prefetch_count, (0, 1)[self.global_])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.qos", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -322,7 +322,7 @@ class FileQosOk:
         """
         try:
             return b"\x00\x46\x00\x0b" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.qos-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -423,7 +423,7 @@ class FileConsume:
                 ]
                 + encode_table(self.filter)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.consume", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -504,7 +504,7 @@ class FileConsumeOk:
                 + OCTET[len(octets := self.consumer_tag.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.consume-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -567,7 +567,7 @@ class FileCancel:
                 + OCTET[len(octets := self.consumer_tag.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.cancel", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -640,7 +640,7 @@ class FileOpen:
                 + octets
                 + pack_ulong(self.content_size)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.open", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -707,7 +707,7 @@ class FileOpenOk:
                 + encode_execution_header(self.execution_header)
                 + pack_ulong(self.staged_size)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.open-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -763,7 +763,7 @@ class FileStage:
         """
         try:
             return b"\x00\x46\x00\x32" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.stage", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -857,7 +857,7 @@ class FilePublish:
                 + OCTET[len(octets := self.identifier.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.publish", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -960,7 +960,7 @@ class FileReturn:
                 + OCTET[len(octets := self.routing_key.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.return", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1068,7 +1068,7 @@ class FileDeliver:
                 + OCTET[len(octets := self.identifier.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.deliver", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1157,7 +1157,7 @@ class FileAck:
                 + encode_execution_header(self.execution_header)
                 + _pack_ulong_ubyte(self.delivery_tag, (0, 1)[self.multiple])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.ack", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1226,7 +1226,7 @@ class FileReject:
                 + encode_execution_header(self.execution_header)
                 + _pack_ulong_ubyte(self.delivery_tag, (0, 1)[self.requeue])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "file.reject", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -19,7 +19,15 @@ from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, 
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.stream import ItemReader
 
-from .content import DECODERS, MAX_DEPTH, Content, ContentHeader, decode_content_header, unpack_header
+from .content import (
+    DECODERS,
+    DESCRIBED_BY_STRUCTS,
+    MAX_DEPTH,
+    Content,
+    ContentHeader,
+    decode_content_header,
+    unpack_header,
+)
 from .domains import FRAME_END, FRAME_MIN_SIZE
 from .methods import METHODS, RULES, decode_method, unpack_number
 from .values import Buffer, to_octets
@@ -59,7 +67,6 @@ _HEADER: Final = struct.Struct(">BHI")
 _pack_header: Final = _HEADER.pack
 _unpack_header: Final = _HEADER.unpack_from
 _new: Final = object.__new__
-_END: Final = b"\xce"
 
 
 class FrameType(IntEnum):
@@ -174,9 +181,15 @@ def decode_frame(data: Buffer, offset: int = 0, *, limits: Limits = DEFAULT_LIMI
             elif kind == 2:
                 header: Any = _new(ContentHeader)
                 class_id, header.weight, header.body_size = unpack_header(octets, pos)
-                header.properties, behind = DECODERS[class_id](
-                    octets, pos + 12, [limits.elements, limits.depth]
-                )
+                if class_id in DESCRIBED_BY_STRUCTS:
+                    header.properties, behind = DECODERS[class_id](
+                        octets[pos + 12 : end], 0, [limits.elements, limits.depth]
+                    )
+                    behind += pos + 12
+                else:
+                    header.properties, behind = DECODERS[class_id](
+                        octets, pos + 12, [limits.elements, limits.depth]
+                    )
                 if behind == end:
                     frame.type = _CONTENT_HEADER
                     frame.payload = header
@@ -226,20 +239,23 @@ def encode_frame(
         EncodeError: a value does not fit its field, the payload is nothing that a frame carries, or not in a frame of the
             given type, or the channel is out of range.
     """
-    if type(payload) is bytes:
-        number, octets = 3, payload
+    carried: Any = payload
+    cls = type(carried)
+    octets: bytes
+    if cls is bytes:
+        number, octets = 3, carried
         if kind is not None and kind not in _DESCRIBED:
             number = int(kind)
-    elif type(payload) in RULES:
-        number, octets = 1, payload.encode()  # type: ignore[union-attr]
-    elif type(payload) is ContentHeader:
-        number, octets = 2, payload.encode()
+    elif cls in RULES:
+        number, octets = 1, carried.encode()
+    elif cls is ContentHeader:
+        number, octets = 2, carried.encode()
     else:
         number, octets = _other(payload, channel)
     if kind is not None and kind != number:
         raise EncodeError(f"{shown(payload)} does not belong into a frame of type {int(kind)}")
     try:
-        return _pack_header(number, channel, len(octets)) + octets + _END
+        return _pack_header(number, channel, len(octets)) + octets + b"\xce"
     except struct.error as error:
         raise EncodeError(
             f"channel {shown(channel)} or a size of {len(octets)} octets is out of range"
@@ -267,23 +283,38 @@ def encode_content(
     Args:
         method: a method that carries a content.
         content: the content; bodies are cut into as few frames as possible.
-        channel: the channel, 1 to 65535.
-        max_frame_size: octets of the largest frame to make for a body, at least 9.
+        channel: the channel, 0 to 65535.
+        max_frame_size: octets of the largest frame to make, at least 9.
 
     Raises:
         EncodeError: a value does not fit its field, the method carries no content or one of another class, the content was
-            broken off, contents lie inside each other too deep, or there is no room for bodies in a frame.
+            broken off, contents lie inside each other too deep, or the method or a content header, which cannot be cut, does
+            not fit into one frame.
     """
     if not getattr(method, "HAS_CONTENT", False):
         raise EncodeError("carries no content", type=getattr(method, "XML_NAME", None))
-    if content.properties.CLASS_ID != method.CLASS_ID:
-        reason = f"carries contents of class {method.CLASS_ID}, not of class {content.properties.CLASS_ID}"
-        raise EncodeError(reason, type=method.XML_NAME)
+    if not isinstance(content, Content):
+        raise EncodeError(f"{shown(content)} is not a content", type=method.XML_NAME)
+    properties = content.properties
+    number = getattr(properties, "CLASS_ID", None)
+    if number != method.CLASS_ID:
+        found = shown(properties) if number is None else f"of class {number}"
+        raise EncodeError(f"carries contents of class {method.CLASS_ID}, not {found}", type=method.XML_NAME)
     if max_frame_size <= FRAME_OVERHEAD:
         raise EncodeError(f"frames of {max_frame_size} octets have no room for a body")
-    frames = [encode_frame(method, channel)]
-    _append_content(content, frames, channel, max_frame_size - FRAME_OVERHEAD, 1)
+    room = max_frame_size - FRAME_OVERHEAD
+    frames = [_whole_frame(method, channel, room, method.XML_NAME)]
+    _append_content(content, frames, channel, room, 1)
     return b"".join(frames)
+
+
+def _whole_frame(payload: AnyMethod | ContentHeader, channel: int, room: int, name: str) -> bytes:
+    """The frame of a method or content header, which no second frame can go on with."""
+    frame = encode_frame(payload, channel)
+    if len(frame) > room + FRAME_OVERHEAD:
+        reason = f"takes a frame of {len(frame)} octets, where one may have {room + FRAME_OVERHEAD}"
+        raise EncodeError(reason, type=name)
+    return frame
 
 
 def _append_content(content: Content, frames: list[bytes], channel: int, room: int, depth: int) -> None:
@@ -291,8 +322,12 @@ def _append_content(content: Content, frames: list[bytes], channel: int, room: i
         raise EncodeError(f"contents lie inside each other deeper than {MAX_DEPTH}")
     if not content.is_complete:
         raise EncodeError("its content was broken off", type=content.properties.XML_NAME)
-    body = content.body
-    frames.append(encode_frame(ContentHeader(content.properties, len(body), len(content.children)), channel))
+    name = content.properties.XML_NAME
+    if not isinstance(content.body, (bytes, bytearray, memoryview)):
+        raise EncodeError(f"{shown(content.body)} is not octets", type=name, field="body")
+    body = bytes(content.body)
+    header = ContentHeader(content.properties, len(body), len(content.children))
+    frames.append(_whole_frame(header, channel, room, name))
     for start in range(0, len(body), room):
         frames.append(encode_frame(body[start : start + room], channel))
     for child in content.children:

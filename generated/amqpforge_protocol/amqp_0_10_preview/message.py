@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error, read_flags
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
 from amqpforge_protocol._support.fields import broken_rule, raise_read_error, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -109,7 +109,7 @@ class MessageStructs:
         """
         try:
             return b"\x00\x00" + b"".join([encode_long_struct(value) for value in self.structs])
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.structs", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -196,7 +196,7 @@ class MessageTransfer:
                 + octets
                 + _pack_ubyte_ubyte(self.confirm_mode, self.acquire_mode)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.transfer", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -279,7 +279,7 @@ class MessageReject:
                 + OCTET[len(octets := self.text.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.reject", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -351,7 +351,7 @@ class MessageAcquire:
                 + encode_rfc1982_long_set(self.transfers)
                 + pack_ubyte(self.mode)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.acquire", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -411,7 +411,7 @@ class MessageAcquired:
                 + encode_execution_header(self.execution_header)
                 + encode_rfc1982_long_set(self.transfers)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.acquired", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -475,7 +475,7 @@ class MessageRelease:
                 + encode_execution_header(self.execution_header)
                 + encode_rfc1982_long_set(self.transfers)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.release", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -573,7 +573,7 @@ class MessageSubscribe:
                 )
                 + encode_table(self.filter)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.subscribe", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -661,7 +661,7 @@ class MessageCancel:
                 + OCTET[len(octets := self.destination.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.cancel", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -746,7 +746,7 @@ class MessageGet:
                 + octets
                 + OCTET[(0, 1)[self.no_ack]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.get", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -820,7 +820,7 @@ class MessageRecover:
                 + encode_execution_header(self.execution_header)
                 + OCTET[(0, 1)[self.requeue]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.recover", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -889,7 +889,7 @@ class MessageOpen:
                     else encode_longstr(reference)
                 )
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.open", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -959,7 +959,7 @@ class MessageClose:
                     else encode_longstr(reference)
                 )
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.close", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1034,7 +1034,7 @@ class MessageAppend:
                 )
                 + (pack_uint(len(bytes_)) + bytes_ if type(bytes_) is bytes else encode_longstr(bytes_))
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.append", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1114,7 +1114,7 @@ class MessageCheckpoint:
                 + OCTET[len(octets := self.identifier.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.checkpoint", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1195,7 +1195,7 @@ class MessageResume:
                 + OCTET[len(octets := self.identifier.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.resume", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1269,7 +1269,7 @@ class MessageQos:
                 + encode_execution_header(self.execution_header)
                 + _pack_uint_ushort_ubyte(self.prefetch_size, self.prefetch_count, (0, 1)[self.global_])
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.qos", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1339,7 +1339,7 @@ class MessageFlowMode:
                 + octets
                 + pack_ubyte(self.mode)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.flow-mode", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1416,7 +1416,7 @@ class MessageFlow:
                 + octets
                 + _pack_ubyte_uint(self.unit, self.value)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.flow", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1480,7 +1480,7 @@ class MessageFlush:
                 + OCTET[len(octets := self.destination.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.flush", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1547,7 +1547,7 @@ class MessageStop:
                 + OCTET[len(octets := self.destination.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.stop", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1605,7 +1605,7 @@ class MessageEmpty:
         """
         try:
             return b"\x00\x78\x00\xc8" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.empty", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1665,7 +1665,7 @@ class MessageOffset:
             return (
                 b"\x00\x78\x00\xd2" + encode_execution_header(self.execution_header) + pack_ulong(self.value)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message.offset", self.FIELDS, FIELD_ENCODERS)
 
 

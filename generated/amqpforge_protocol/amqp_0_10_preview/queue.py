@@ -14,7 +14,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import broken_rule, missized, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -153,7 +153,7 @@ class QueueDeclare:
                 ]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.declare", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -275,7 +275,7 @@ class QueueBind:
                 + octets
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.bind", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -385,7 +385,7 @@ class QueueUnbind:
                 + octets
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.unbind", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -480,7 +480,7 @@ class QueuePurge:
                 + OCTET[len(octets := self.queue.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.purge", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -570,7 +570,7 @@ class QueueDelete:
                 + octets
                 + OCTET[(0, 1)[self.if_unused] | (0, 2)[self.if_empty]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.delete", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -647,7 +647,7 @@ class QueueQuery:
                 + OCTET[len(octets := self.queue.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.query", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -745,7 +745,7 @@ class QueueQueryResult:
                 + _pack_uint_uint(self.message_count, self.consumer_count)
             )
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue-query-result", self.FIELDS, FIELD_ENCODERS)
 
 

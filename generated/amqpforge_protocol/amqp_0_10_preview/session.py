@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
 from amqpforge_protocol._support.fields import broken_rule, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -83,7 +83,7 @@ class SessionOpen:
         """
         try:
             return b"\x00\x14\x00\x0a" + pack_uint(self.detached_lifetime)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.open", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -137,7 +137,7 @@ class SessionAttached:
         """
         try:
             return b"\x00\x14\x00\x0b" + encode_uuid(self.session_id) + pack_uint(self.detached_lifetime)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.attached", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -190,7 +190,7 @@ class SessionFlow:
         """
         try:
             return b"\x00\x14\x00\x14" + OCTET[(0, 1)[self.active]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.flow", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -242,7 +242,7 @@ class SessionFlowOk:
         """
         try:
             return b"\x00\x14\x00\x15" + OCTET[(0, 1)[self.active]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.flow-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -338,7 +338,7 @@ class SessionClosed:
                 + OCTET[len(octets := self.reply_text.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.closed", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -395,7 +395,7 @@ class SessionResume:
         """
         try:
             return b"\x00\x14\x00\x32" + encode_uuid(self.session_id)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.resume", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -516,7 +516,7 @@ class SessionAck:
                 + pack_uint(self.cumulative_seen_mark)
                 + encode_rfc1982_long_set(self.seen_frame_set)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.ack", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -571,7 +571,7 @@ class SessionHighWaterMark:
         """
         try:
             return b"\x00\x14\x00\x78" + pack_uint(self.last_sent_mark)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.high-water-mark", self.FIELDS, FIELD_ENCODERS)
 
 

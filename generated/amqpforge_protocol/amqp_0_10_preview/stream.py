@@ -14,7 +14,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error, raise_properties_error, read_flags
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, truncated
 from amqpforge_protocol._support.fields import broken_rule, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -119,7 +119,7 @@ class StreamProperties:
             if timestamp is not None:
                 flags |= 0x0800
                 body += pack_ulong(timestamp)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.properties", self.FIELDS, FIELD_ENCODERS)
         return pack_ushort(flags) + body
 
@@ -216,7 +216,7 @@ class StreamQos:
                     self.prefetch_size, self.prefetch_count, self.consume_rate, (0, 1)[self.global_]
                 )
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.qos", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -271,7 +271,7 @@ class StreamQosOk:
         """
         try:
             return b"\x00\x50\x00\x0b" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.qos-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -364,7 +364,7 @@ class StreamConsume:
                 + OCTET[(0, 1)[self.no_local] | (0, 2)[self.exclusive] | (0, 4)[self.nowait]]
                 + encode_table(self.filter)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.consume", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -447,7 +447,7 @@ class StreamConsumeOk:
                 + OCTET[len(octets := self.consumer_tag.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.consume-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -510,7 +510,7 @@ class StreamCancel:
                 + OCTET[len(octets := self.consumer_tag.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.cancel", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -599,7 +599,7 @@ class StreamPublish:
                 + octets
                 + OCTET[(0, 1)[self.mandatory] | (0, 2)[self.immediate]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.publish", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -697,7 +697,7 @@ class StreamReturn:
                 + OCTET[len(octets := self.routing_key.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.return", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -804,7 +804,7 @@ class StreamDeliver:
                 + OCTET[len(octets := self.queue.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "stream.deliver", self.FIELDS, FIELD_ENCODERS)
 
 

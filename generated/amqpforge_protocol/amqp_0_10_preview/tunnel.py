@@ -12,7 +12,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error, raise_properties_error, read_flags
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -84,7 +84,7 @@ class TunnelProperties:
             if broadcast is not None:
                 flags |= 0x0800
                 body += pack_ubyte(broadcast)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "tunnel.properties", self.FIELDS, FIELD_ENCODERS)
         return pack_ushort(flags) + body
 
@@ -166,7 +166,7 @@ class TunnelRequest:
                 + encode_execution_header(self.execution_header)
                 + encode_table(self.meta_data)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "tunnel.request", self.FIELDS, FIELD_ENCODERS)
 
 

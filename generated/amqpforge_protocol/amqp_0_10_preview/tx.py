@@ -13,7 +13,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -62,7 +62,7 @@ class TxSelect:
         """
         try:
             return b"\x00\x5a\x00\x0a" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "tx.select", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -114,7 +114,7 @@ class TxCommit:
         """
         try:
             return b"\x00\x5a\x00\x14" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "tx.commit", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -166,7 +166,7 @@ class TxRollback:
         """
         try:
             return b"\x00\x5a\x00\x1e" + encode_execution_header(self.execution_header)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "tx.rollback", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
 
@@ -80,7 +80,7 @@ class AccessRequest:
                     | (0, 16)[self.read]
                 ]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "access.request", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -137,7 +137,7 @@ class AccessRequestOk:
         """
         try:
             return b"\x00\x1e\x00\x0b" + pack_ushort(self.ticket)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "access.request-ok", self.FIELDS, FIELD_ENCODERS)
 
 

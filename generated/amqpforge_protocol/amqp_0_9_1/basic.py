@@ -15,7 +15,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error, raise_properties_error, read_flags
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -189,7 +189,7 @@ class BasicProperties:
             if cluster_id is not None:
                 flags |= 0x0004
                 body += OCTET[len(octets := cluster_id.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.properties", self.FIELDS, FIELD_ENCODERS)
         return pack_ushort(flags) + body
 
@@ -310,7 +310,7 @@ class BasicQos:
             return b"\x00\x3c\x00\x0a" + _pack_uint_ushort_ubyte(
                 self.prefetch_size, self.prefetch_count, (0, 1)[self.global_]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.qos", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -416,7 +416,7 @@ class BasicConsume:
                 ]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.consume", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -480,7 +480,7 @@ class BasicConsumeOk:
         """
         try:
             return b"\x00\x3c\x00\x15" + OCTET[len(octets := self.consumer_tag.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.consume-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -543,7 +543,7 @@ class BasicCancel:
                 + octets
                 + OCTET[(0, 1)[self.nowait]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.cancel", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -597,7 +597,7 @@ class BasicCancelOk:
         """
         try:
             return b"\x00\x3c\x00\x1f" + OCTET[len(octets := self.consumer_tag.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.cancel-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -667,7 +667,7 @@ class BasicPublish:
                 + octets
                 + OCTET[(0, 1)[self.mandatory] | (0, 2)[self.immediate]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.publish", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -744,7 +744,7 @@ class BasicReturn:
                 + OCTET[len(octets := self.routing_key.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.return", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -823,7 +823,7 @@ class BasicDeliver:
                 + OCTET[len(octets := self.routing_key.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.deliver", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -899,7 +899,7 @@ class BasicGet:
                 + octets
                 + OCTET[(0, 1)[self.no_ack]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.get", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -972,7 +972,7 @@ class BasicGetOk:
                 + octets
                 + pack_uint(self.message_count)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.get-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1028,7 +1028,7 @@ class BasicGetEmpty:
         """
         try:
             return b"\x00\x3c\x00\x48" + OCTET[len(octets := self.cluster_id.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.get-empty", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1085,7 +1085,7 @@ class BasicAck:
         """
         try:
             return b"\x00\x3c\x00\x50" + _pack_ulong_ubyte(self.delivery_tag, (0, 1)[self.multiple])
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.ack", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1136,7 +1136,7 @@ class BasicReject:
         """
         try:
             return b"\x00\x3c\x00\x5a" + _pack_ulong_ubyte(self.delivery_tag, (0, 1)[self.requeue])
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.reject", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1186,7 +1186,7 @@ class BasicRecoverAsync:
         """
         try:
             return b"\x00\x3c\x00\x64" + OCTET[(0, 1)[self.requeue]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.recover-async", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1234,7 +1234,7 @@ class BasicRecover:
         """
         try:
             return b"\x00\x3c\x00\x6e" + OCTET[(0, 1)[self.requeue]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.recover", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1321,7 +1321,7 @@ class BasicNack:
             return b"\x00\x3c\x00\x78" + _pack_ulong_ubyte(
                 self.delivery_tag, (0, 1)[self.multiple] | (0, 2)[self.requeue]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "basic.nack", self.FIELDS, FIELD_ENCODERS)
 
 

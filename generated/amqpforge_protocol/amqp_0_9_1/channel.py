@@ -13,7 +13,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -64,7 +64,7 @@ class ChannelOpen:
         """
         try:
             return b"\x00\x14\x00\x0a" + OCTET[len(octets := self.out_of_band.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "channel.open", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -119,7 +119,7 @@ class ChannelOpenOk:
                 if type(channel_id) is bytes
                 else encode_longstr(channel_id)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "channel.open-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -170,7 +170,7 @@ class ChannelFlow:
         """
         try:
             return b"\x00\x14\x00\x14" + OCTET[(0, 1)[self.active]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "channel.flow", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -219,7 +219,7 @@ class ChannelFlowOk:
         """
         try:
             return b"\x00\x14\x00\x15" + OCTET[(0, 1)[self.active]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "channel.flow-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -285,7 +285,7 @@ class ChannelClose:
                 + octets
                 + _pack_ushort_ushort(self.class_id, self.method_id)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "channel.close", self.FIELDS, FIELD_ENCODERS)
 
 

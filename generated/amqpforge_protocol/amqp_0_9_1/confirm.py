@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
 
@@ -56,7 +56,7 @@ class ConfirmSelect:
         """
         try:
             return b"\x00\x55\x00\x0a" + OCTET[(0, 1)[self.nowait]]
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "confirm.select", self.FIELDS, FIELD_ENCODERS)
 
 

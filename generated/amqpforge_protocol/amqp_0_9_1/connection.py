@@ -15,7 +15,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -119,7 +119,7 @@ class ConnectionStart:
                 )
                 + (pack_uint(len(locales)) + locales if type(locales) is bytes else encode_longstr(locales))
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.start", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -199,7 +199,7 @@ class ConnectionStartOk:
                 + OCTET[len(octets := self.locale.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.start-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -263,7 +263,7 @@ class ConnectionSecure:
                 if type(challenge) is bytes
                 else encode_longstr(challenge)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.secure", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -316,7 +316,7 @@ class ConnectionSecureOk:
             return b"\x00\x0a\x00\x15" + (
                 pack_uint(len(response)) + response if type(response) is bytes else encode_longstr(response)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.secure-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -378,7 +378,7 @@ class ConnectionTune:
             return b"\x00\x0a\x00\x1e" + _pack_ushort_uint_ushort(
                 self.channel_max, self.frame_max, self.heartbeat
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.tune", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -436,7 +436,7 @@ class ConnectionTuneOk:
             return b"\x00\x0a\x00\x1f" + _pack_ushort_uint_ushort(
                 self.channel_max, self.frame_max, self.heartbeat
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.tune-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -498,7 +498,7 @@ class ConnectionOpen:
                 + octets
                 + OCTET[(0, 1)[self.insist]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.open", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -552,7 +552,7 @@ class ConnectionOpenOk:
         """
         try:
             return b"\x00\x0a\x00\x29" + OCTET[len(octets := self.known_hosts.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.open-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -623,7 +623,7 @@ class ConnectionClose:
                 + octets
                 + _pack_ushort_ushort(self.class_id, self.method_id)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.close", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -709,7 +709,7 @@ class ConnectionBlocked:
         """
         try:
             return b"\x00\x0a\x00\x3c" + OCTET[len(octets := self.reason.encode())] + octets
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.blocked", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -798,7 +798,7 @@ class ConnectionUpdateSecret:
                 + OCTET[len(octets := self.reason.encode())]
                 + octets
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.update-secret", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -88,12 +88,13 @@ class ContentHeader:
         Raises:
             EncodeError: a property is not of its type, or a number is out of range.
         """
-        properties = self.properties.encode()
+        properties = self.properties
+        octets = properties.encode()
         try:
-            return _pack_header(self.properties.CLASS_ID, self.weight, self.body_size) + properties
+            return _pack_header(properties.CLASS_ID, self.weight, self.body_size) + octets
         except struct.error as error:
             reason = f"a body of {shown(self.body_size)} octets, or a weight of {shown(self.weight)}, is out of range"
-            raise EncodeError(reason, type=self.properties.XML_NAME) from error
+            raise EncodeError(reason, type=properties.XML_NAME) from error
 
 
 def decode_content_header(data: Buffer, offset: int = 0, *, limits: Limits = DEFAULT_LIMITS) -> ContentHeader:
@@ -143,7 +144,7 @@ class SequenceError(DecodeError):
         reply_code: with what the specification answers, or None where it has no code for it.
     """
 
-    def __init__(self, reason: str, reply_code: int | None, *, type: str | None = None) -> None:
+    def __init__(self, reason: str, reply_code: int | None = None, *, type: str | None = None) -> None:
         super().__init__(reason, type=type)
         self.reply_code = reply_code
 

@@ -13,7 +13,7 @@ import dataclasses
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -103,7 +103,7 @@ class ExchangeDeclare:
                 ]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.declare", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -215,7 +215,7 @@ class ExchangeDelete:
                 + octets
                 + OCTET[(0, 1)[self.if_unused] | (0, 2)[self.nowait]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.delete", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -325,7 +325,7 @@ class ExchangeBind:
                 + OCTET[(0, 1)[self.nowait]]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.bind", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -443,7 +443,7 @@ class ExchangeUnbind:
                 + OCTET[(0, 1)[self.nowait]]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exchange.unbind", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -14,7 +14,7 @@ import struct
 from typing import Any, ClassVar
 
 from amqpforge_protocol._support.arguments import raise_arguments_error
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import truncated
 from amqpforge_protocol._support.fields import raise_write_error
 from amqpforge_protocol._support.records import record
@@ -115,7 +115,7 @@ class QueueDeclare:
                 ]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.declare", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -188,7 +188,7 @@ class QueueDeclareOk:
                 + octets
                 + _pack_uint_uint(self.message_count, self.consumer_count)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.declare-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -264,7 +264,7 @@ class QueueBind:
                 + OCTET[(0, 1)[self.nowait]]
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.bind", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -366,7 +366,7 @@ class QueuePurge:
                 + octets
                 + OCTET[(0, 1)[self.nowait]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.purge", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -419,7 +419,7 @@ class QueuePurgeOk:
         """
         try:
             return b"\x00\x32\x00\x1f" + pack_uint(self.message_count)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.purge-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -484,7 +484,7 @@ class QueueDelete:
                 + octets
                 + OCTET[(0, 1)[self.if_unused] | (0, 2)[self.if_empty] | (0, 4)[self.nowait]]
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.delete", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -539,7 +539,7 @@ class QueueDeleteOk:
         """
         try:
             return b"\x00\x32\x00\x29" + pack_uint(self.message_count)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.delete-ok", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -610,7 +610,7 @@ class QueueUnbind:
                 + octets
                 + encode_table(self.arguments)
             )
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "queue.unbind", self.FIELDS, FIELD_ENCODERS)
 
 

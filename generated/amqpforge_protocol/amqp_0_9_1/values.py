@@ -20,7 +20,7 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from amqpforge_protocol._support.composite import OCTET
-from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, stopped
+from amqpforge_protocol._support.errors import BEYOND_STACK, DecodeError, EncodeError, shown, stopped
 from amqpforge_protocol._support.kinds import WRAPPERS
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.scaled import from_scaled, to_scaled
@@ -266,9 +266,7 @@ def _decode_0x64(data: bytes, pos: int, budget: Budget) -> tuple[Value, int]:  #
 
 
 def _decode_0x44(data: bytes, pos: int, budget: Budget) -> tuple[Value, int]:  # field-table-decimal
-    number = unpack_int(data, pos + 1)[0]
-    value = from_scaled(number, data[pos])
-    return value, pos + 5
+    return from_scaled(unpack_int(data, pos + 1)[0], data[pos]), pos + 5
 
 
 def _decode_0x53(data: bytes, pos: int, budget: Budget) -> tuple[Value, int]:  # field-table-long-string
@@ -332,6 +330,7 @@ _BY_CODE: dict[int, Decoder] = {
 DECODERS: list[Decoder] = [_BY_CODE.get(code, _decode_nothing) for code in range(256)]
 """Decoders by type code; each takes the offset behind the code."""
 
+_unpack_behind_code_double = struct.Struct(">xd").unpack_from
 _unpack_behind_code_int = struct.Struct(">xi").unpack_from
 _unpack_behind_code_long = struct.Struct(">xq").unpack_from
 _unpack_behind_code_uint = struct.Struct(">xI").unpack_from
@@ -344,13 +343,13 @@ def _map(data: bytes, pos: int, stop: int, budget: Budget) -> dict[str, Value]:
     Raises:
         DecodeError: a key occurs twice, or the entries do not end at ``stop``, or there are too many.
     """
-    levels = budget[1]
+    left, levels = budget
     if levels <= 0:
         raise DecodeError(TOO_DEEP, type="map", offset=pos)
     budget[1] = levels - 1
     entries: dict[str, Value] = {}
     pause = (
-        stop if stop - pos <= budget[0] else pos + budget[0]
+        stop if stop - pos <= left else pos + left
     )  # An entry takes two octets at least, and counts as two.
     while True:
         while pos < pause:
@@ -371,21 +370,33 @@ def _map(data: bytes, pos: int, stop: int, budget: Budget) -> dict[str, Value]:
                     entries[key] = data[begin:pos].decode()
                 except UnicodeDecodeError:
                     entries[key] = CodedBytes(data[begin:pos], 0x53)
+            elif code >= 0x54:
+                if code == 0x6C:
+                    number = _unpack_behind_code_long(data, pos)[0]
+                    entries[key] = (
+                        number if number > 2147483647 or number < -2147483648 else new_int(Long, number)
+                    )
+                    pos += 9
+                elif code == 0x74:
+                    entries[key] = data[pos + 1] != 0
+                    pos += 2
+                elif code == 0x56:
+                    entries[key] = None
+                    pos += 1
+                elif code == 0x64:
+                    entries[key] = _unpack_behind_code_double(data, pos)[0]
+                    pos += 9
+                elif code == 0x54:
+                    entries[key] = new_int(PosixTime, _unpack_behind_code_ulong(data, pos)[0])
+                    pos += 9
+                else:
+                    entries[key], pos = DECODERS[code](data, pos + 1, budget)
             elif code == 0x49:
                 entries[key] = _unpack_behind_code_int(data, pos)[0]
                 pos += 5
-            elif code == 0x6C:
-                number = _unpack_behind_code_long(data, pos)[0]
-                entries[key] = (
-                    number if number > 2147483647 or number < -2147483648 else new_int(Long, number)
-                )
-                pos += 9
-            elif code == 0x74:
-                entries[key] = data[pos + 1] != 0
-                pos += 2
-            elif code == 0x56:
-                entries[key] = None
-                pos += 1
+            elif code == 0x44:
+                entries[key] = from_scaled(unpack_int(data, pos + 2)[0], data[pos + 1])
+                pos += 6
             elif code == 0x41:
                 begin = pos + 5
                 pos = begin + _unpack_behind_code_uint(data, pos)[0]
@@ -398,9 +409,6 @@ def _map(data: bytes, pos: int, stop: int, budget: Budget) -> dict[str, Value]:
                 if pos > stop:
                     raise too_short(data, begin, pos, "field-table-table")
                 entries[key] = _map(data, begin, pos, budget)
-            elif code == 0x54:
-                entries[key] = new_int(PosixTime, _unpack_behind_code_ulong(data, pos)[0])
-                pos += 9
             else:
                 entries[key], pos = DECODERS[code](data, pos + 1, budget)
         if pos >= stop:
@@ -408,8 +416,8 @@ def _map(data: bytes, pos: int, stop: int, budget: Budget) -> dict[str, Value]:
         pause = min(stop, pos + budget[0] - 2 * len(entries))
         if pause <= pos:
             raise DecodeError(TOO_MANY, type="map", offset=pos)
-    budget[0] -= 2 * len(entries)
-    if pos != stop or budget[0] < 0:
+    budget[0] = left = budget[0] - 2 * len(entries)
+    if pos != stop or left < 0:
         raise unfit_elements(data, pos, stop, "map")
     budget[1] = levels
     return entries
@@ -423,13 +431,13 @@ def unfit_elements(data: bytes, pos: int, stop: int, type_name: str) -> DecodeEr
 
 def _list(data: bytes, pos: int, stop: int, budget: Budget) -> list[Value]:
     """The values from ``pos`` to ``stop``, each behind its type code."""
-    levels = budget[1]
+    left, levels = budget
     if levels <= 0:
         raise DecodeError(TOO_DEEP, type="list", offset=pos)
     budget[1] = levels - 1
     items: list[Value] = []
     item: Value
-    pause = stop if stop - pos <= budget[0] else pos + budget[0]  # An item takes one octet at least.
+    pause = stop if stop - pos <= left else pos + left  # An item takes one octet at least.
     while True:
         while pos < pause:
             code = data[pos]
@@ -440,19 +448,31 @@ def _list(data: bytes, pos: int, stop: int, budget: Budget) -> list[Value]:
                     item = data[begin:pos].decode()
                 except UnicodeDecodeError:
                     item = CodedBytes(data[begin:pos], 0x53)
+            elif code >= 0x54:
+                if code == 0x6C:
+                    number = _unpack_behind_code_long(data, pos)[0]
+                    item = number if number > 2147483647 or number < -2147483648 else new_int(Long, number)
+                    pos += 9
+                elif code == 0x74:
+                    item = data[pos + 1] != 0
+                    pos += 2
+                elif code == 0x56:
+                    item = None
+                    pos += 1
+                elif code == 0x64:
+                    item = _unpack_behind_code_double(data, pos)[0]
+                    pos += 9
+                elif code == 0x54:
+                    item = new_int(PosixTime, _unpack_behind_code_ulong(data, pos)[0])
+                    pos += 9
+                else:
+                    item, pos = DECODERS[code](data, pos + 1, budget)
             elif code == 0x49:
                 item = _unpack_behind_code_int(data, pos)[0]
                 pos += 5
-            elif code == 0x6C:
-                number = _unpack_behind_code_long(data, pos)[0]
-                item = number if number > 2147483647 or number < -2147483648 else new_int(Long, number)
-                pos += 9
-            elif code == 0x74:
-                item = data[pos + 1] != 0
-                pos += 2
-            elif code == 0x56:
-                item = None
-                pos += 1
+            elif code == 0x44:
+                item = from_scaled(unpack_int(data, pos + 2)[0], data[pos + 1])
+                pos += 6
             elif code == 0x41:
                 begin = pos + 5
                 pos = begin + _unpack_behind_code_uint(data, pos)[0]
@@ -465,9 +485,6 @@ def _list(data: bytes, pos: int, stop: int, budget: Budget) -> list[Value]:
                 if pos > stop:
                     raise too_short(data, begin, pos, "field-table-table")
                 item = _map(data, begin, pos, budget)
-            elif code == 0x54:
-                item = new_int(PosixTime, _unpack_behind_code_ulong(data, pos)[0])
-                pos += 9
             else:
                 item, pos = DECODERS[code](data, pos + 1, budget)
             items.append(item)
@@ -476,8 +493,8 @@ def _list(data: bytes, pos: int, stop: int, budget: Budget) -> list[Value]:
         pause = min(stop, pos + budget[0] - len(items))
         if pause <= pos:
             raise DecodeError(TOO_MANY, type="list", offset=pos)
-    budget[0] -= len(items)
-    if pos != stop or budget[0] < 0:
+    budget[0] = left = budget[0] - len(items)
+    if pos != stop or left < 0:
         raise unfit_elements(data, pos, stop, "list")
     budget[1] = levels
     return items
@@ -569,11 +586,16 @@ def decode_table(
     Raises:
         DecodeError: the octets are no table, end inside it, or exceed a limit; or a key occurs twice.
     """
-    octets = to_octets(data, offset)
+    data = data if type(data) is bytes and offset >= 0 else to_octets(data, offset)
+    pos, budget = offset, [limits.elements, limits.depth]
     try:
-        return read_table(octets, offset, [limits.elements, limits.depth])
+        start = pos + 4
+        stop = start + unpack_uint(data, pos)[0]
+        if stop > len(data):
+            raise too_short(data, start, stop, "table")
+        return _map(data, start, stop, budget), stop
     except (IndexError, struct.error, RecursionError) as error:
-        raise stopped(error, octets) from error
+        raise stopped(error, data) from error
 
 
 # ---- Writing values of a known type ----
@@ -649,8 +671,11 @@ def encode_timestamp(value: int | datetime) -> bytes:
 
 def encode_table(value: Mapping[str, Value]) -> bytes:
     """The octets of a value of type table; anything else is an EncodeError."""
-    octets = _map_octets(value)
-    return pack_uint(len(octets)) + octets
+    try:
+        octets = _map_octets(value)
+        return pack_uint(len(octets)) + octets
+    except RecursionError:
+        raise EncodeError(BEYOND_STACK) from None
 
 
 def _encode_0x74(value: Any) -> bytes:  # field-table-boolean
@@ -777,19 +802,30 @@ def _map_octets(value: Mapping[str, Value], count_width: int = 0) -> bytes:
     if not isinstance(value, (dict, Mapping)):
         raise EncodeError(f"{shown(value)} is not a map")
     parts: list[bytes] = [len(value).to_bytes(count_width, "big")] if count_width else []
+    append = parts.append
     for key, item in value.items():
-        parts.append(_ENCODED_KEYS.get(key) or key_octets(key))
+        try:
+            append(_ENCODED_KEYS[key])
+        except (KeyError, TypeError):  # not met before, or nothing that a dict can hold
+            append(key_octets(key))
         kind = type(item)
         if kind is str:
             try:
                 octets = item.encode()
             except UnicodeEncodeError:
                 raise misfit(item, "field-table-long-string") from None
-            parts += (_pack_0x53(0x53, len(octets)), octets)
+            append(_pack_0x53(0x53, len(octets)))
+            append(octets)
         elif kind is int and -2147483648 <= item <= 2147483647:
-            parts.append(_pack_0x49(0x49, item))
+            append(_pack_0x49(0x49, item))
+        elif kind is bool:
+            append(b"\x74\x01" if item else b"\x74\x00")
+        elif item is None:
+            append(b"\x56")
+        elif kind is float:
+            append(_pack_0x64(0x64, item))
         else:
-            parts.append((ENCODERS.get(kind) or _encoder_for(item))(item))
+            append((ENCODERS.get(kind) or _encoder_for(item))(item))
     return b"".join(parts)
 
 
@@ -979,4 +1015,4 @@ def encode_value(value: Value) -> bytes:
     try:
         return (ENCODERS.get(type(value)) or _encoder_for(value))(value)
     except RecursionError:
-        raise EncodeError("is nested deeper than the interpreter's stack allows") from None
+        raise EncodeError(BEYOND_STACK) from None

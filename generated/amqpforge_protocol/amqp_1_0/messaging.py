@@ -20,6 +20,7 @@ from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
     NULLS,
     OCTET,
+    WRITE_FAILURES,
     FieldInfo,
     list_bounds,
     raise_decode_error,
@@ -442,7 +443,7 @@ class Header:
                     else b"\x70" + pack_uint(delivery_count)
                 )
                 count = 5
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "header", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -588,7 +589,7 @@ class DeliveryAnnotations:
         """
         try:
             return b"\x00\x53\x71" + encode_keyed(self.value, DELIVERY_ANNOTATIONS_RULE)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "delivery-annotations", self.FIELDS, 0)
 
 
@@ -628,7 +629,7 @@ class MessageAnnotations:
         """
         try:
             return b"\x00\x53\x72" + encode_keyed(self.value, MESSAGE_ANNOTATIONS_RULE)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "message-annotations", self.FIELDS, 0)
 
 
@@ -813,7 +814,7 @@ class Properties:
                     else encode_string(reply_to_group_id)
                 )
                 count = 13
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "properties", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1107,7 +1108,7 @@ class ApplicationProperties:
         """
         try:
             return b"\x00\x53\x74" + encode_keyed(self.value, APPLICATION_PROPERTIES_RULE)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "application-properties", self.FIELDS, 0)
 
 
@@ -1145,7 +1146,7 @@ class Data:
         """
         try:
             return b"\x00\x53\x75" + encode_binary(self.value)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "data", self.FIELDS, 0)
 
 
@@ -1198,7 +1199,7 @@ class AmqpSequence:
         """
         try:
             return b"\x00\x53\x76" + encode_list(self.value)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "amqp-sequence", self.FIELDS, 0)
 
 
@@ -1236,7 +1237,7 @@ class AmqpValue:
         """
         try:
             return b"\x00\x53\x77" + encode_value(self.value)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "amqp-value", self.FIELDS, 0)
 
 
@@ -1275,7 +1276,7 @@ class Footer:
         """
         try:
             return b"\x00\x53\x78" + encode_keyed(self.value, FOOTER_RULE)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "footer", self.FIELDS, 0)
 
 
@@ -1341,7 +1342,7 @@ class Received:
                 else b"\x80" + pack_ulong(section_offset)
             )
             count = 2
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "received", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1467,7 +1468,7 @@ class Rejected:
             if error is not None:
                 body += encode_provided(error, ERROR)
                 count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "rejected", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1606,7 +1607,7 @@ class Modified:
                     body += NULLS[2 - count]
                 body += encode_keyed(message_annotations, FIELDS_RULE)
                 count = 3
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "modified", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1828,7 +1829,7 @@ class Source:
                     body += NULLS[10 - count]
                 body += encode_symbols(capabilities)
                 count = 11
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "source", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -2129,7 +2130,7 @@ class Target:
                     body += NULLS[6 - count]
                 body += encode_symbols(capabilities)
                 count = 7
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "target", self.FIELDS, count)
         size = len(body)
         if size < 255:

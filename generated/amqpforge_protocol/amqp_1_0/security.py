@@ -18,6 +18,7 @@ from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
     NULLS,
     OCTET,
+    WRITE_FAILURES,
     FieldInfo,
     list_bounds,
     raise_decode_error,
@@ -188,7 +189,7 @@ class SaslMechanisms:
             sasl_server_mechanisms = self.sasl_server_mechanisms
             body = encode_symbols(sasl_server_mechanisms)
             count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "sasl-mechanisms", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -279,7 +280,7 @@ class SaslInit:
                     else encode_string(hostname)
                 )
                 count = 3
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "sasl-init", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -393,7 +394,7 @@ class SaslChallenge:
             challenge = self.challenge
             body = encode_binary(challenge)
             count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "sasl-challenge", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -469,7 +470,7 @@ class SaslResponse:
             response = self.response
             body = encode_binary(response)
             count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "sasl-response", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -553,7 +554,7 @@ class SaslOutcome:
             if additional_data is not None:
                 body += encode_binary(additional_data)
                 count = 2
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "sasl-outcome", self.FIELDS, count)
         size = len(body)
         if size < 255:

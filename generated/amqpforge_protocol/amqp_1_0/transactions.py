@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NewType
 from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
     OCTET,
+    WRITE_FAILURES,
     FieldInfo,
     list_bounds,
     raise_decode_error,
@@ -167,7 +168,7 @@ class Coordinator:
             if capabilities is not None:
                 body += encode_symbols(capabilities)
                 count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "coordinator", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -246,7 +247,7 @@ class Declare:
             if global_id is not None:
                 body += encode_value(global_id)
                 count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "declare", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -328,7 +329,7 @@ class Discharge:
             if fail is not None:
                 body += encode_boolean(fail)
                 count = 2
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "discharge", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -413,7 +414,7 @@ class Declared:
             txn_id = self.txn_id
             body = encode_provided(txn_id, TXN_ID)
             count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "declared", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -489,7 +490,7 @@ class TransactionalState:
             if outcome is not None:
                 body += encode_provided(outcome, OUTCOME)
                 count = 2
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "transactional-state", self.FIELDS, count)
         size = len(body)
         if size < 255:

@@ -19,6 +19,7 @@ from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
     NULLS,
     OCTET,
+    WRITE_FAILURES,
     FieldInfo,
     list_bounds,
     raise_decode_error,
@@ -681,7 +682,7 @@ class Open:
                     body += NULLS[9 - count]
                 body += encode_keyed(properties, FIELDS_RULE)
                 count = 10
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "open", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -952,7 +953,7 @@ class Begin:
                     body += NULLS[7 - count]
                 body += encode_keyed(properties, FIELDS_RULE)
                 count = 8
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "begin", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1257,7 +1258,7 @@ class Attach:
                     body += NULLS[13 - count]
                 body += encode_keyed(properties, FIELDS_RULE)
                 count = 14
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "attach", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1613,7 +1614,7 @@ class Flow:
                     body += NULLS[10 - count]
                 body += encode_keyed(properties, FIELDS_RULE)
                 count = 11
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "flow", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -1955,7 +1956,7 @@ class Transfer:
                     body += NULLS[10 - count]
                 body += encode_boolean(batchable)
                 count = 11
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "transfer", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -2247,7 +2248,7 @@ class Disposition:
                     body += NULLS[5 - count]
                 body += encode_boolean(batchable)
                 count = 6
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "disposition", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -2416,7 +2417,7 @@ class Detach:
                     body += NULLS[2 - count]
                 body += encode_provided(error, ERROR)
                 count = 3
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "detach", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -2520,7 +2521,7 @@ class End:
             if error is not None:
                 body += encode_provided(error, ERROR)
                 count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "end", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -2595,7 +2596,7 @@ class Close:
             if error is not None:
                 body += encode_provided(error, ERROR)
                 count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "close", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -2691,7 +2692,7 @@ class Error:
                     body += NULLS[2 - count]
                 body += encode_keyed(info, FIELDS_RULE)
                 count = 3
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "error", self.FIELDS, count)
         size = len(body)
         if size < 255:

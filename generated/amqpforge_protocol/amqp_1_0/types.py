@@ -30,7 +30,14 @@ from amqpforge_protocol._support.decimals import (
     decode_decimal,
     encode_decimal,
 )
-from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, stopped, truncated
+from amqpforge_protocol._support.errors import (
+    BEYOND_STACK,
+    DecodeError,
+    EncodeError,
+    shown,
+    stopped,
+    truncated,
+)
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.wrappers import (
     Byte,
@@ -1442,4 +1449,4 @@ def encode_value(value: Value) -> bytes:
     try:
         return encode(value) if encode is not None else _encoder_for(value)(value)
     except RecursionError:
-        raise EncodeError("is nested deeper than the interpreter's stack allows") from None
+        raise EncodeError(BEYOND_STACK) from None

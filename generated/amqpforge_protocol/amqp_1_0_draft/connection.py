@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from amqpforge_protocol._support.composite import CODEC_FAILURES, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, truncated
 from amqpforge_protocol._support.fields import missized, raise_read_error, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -155,7 +155,7 @@ class ConnectionOpen:
                 parts.append(encode_map(peer_properties))
             body = b"\x01\x01" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.open", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -299,7 +299,7 @@ class ConnectionSaslInit:
                 )
             body = b"\x01\x02" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.sasl-init", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -405,7 +405,7 @@ class ConnectionSaslChallenge:
             )
             body = b"\x01\x03" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.sasl-challenge", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -507,7 +507,7 @@ class ConnectionSaslResponse:
             )
             body = b"\x01\x04" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.sasl-response", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -620,7 +620,7 @@ class ConnectionSaslOutcome:
                 )
             body = b"\x01\x05" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.sasl-outcome", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -731,7 +731,7 @@ class ConnectionClose:
                 parts.append(pack_ushort(len(octets := close_text.encode())) + octets)
             body = b"\x01\x06" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "connection.close", self.FIELDS, FIELD_ENCODERS)
 
 

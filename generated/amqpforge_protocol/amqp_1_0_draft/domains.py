@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any, ClassVar, Final
 
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, truncated
 from amqpforge_protocol._support.fields import Choices, raise_read_error, raise_write_error
 from amqpforge_protocol._support.records import record
@@ -467,7 +467,7 @@ class AmqpException:
                 flags |= 0x2000
                 parts.append(encode_map(error_info))
             return pack_ushort(flags) + b"".join(parts)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "exception", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -572,7 +572,7 @@ class Header:
                 flags |= 0x0400
                 parts.append(pack_uint(format_code))
             return pack_ushort(flags) + b"".join(parts)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "header", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -691,7 +691,7 @@ class MessageProperties:
                     else encode_vbin16(message_id)
                 )
             return pack_ushort(flags) + b"".join(parts)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "message-properties", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -772,7 +772,7 @@ class Xid:
                 OCTET[len(branch_id)] + branch_id if type(branch_id) is bytes else encode_vbin8(branch_id)
             )
             return b"".join(parts)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "xid", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, truncated
 from amqpforge_protocol._support.fields import missized, raise_read_error, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -175,7 +175,7 @@ class LinkLink:
                 parts.append(OCTET[len(octets := filter_type.encode())] + octets)
             body = b"\x03\x01" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.link", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -325,7 +325,7 @@ class LinkRelink:
                 parts.append(OCTET[len(octets := filter_type.encode())] + octets)
             body = b"\x03\x02" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.relink", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -433,7 +433,7 @@ class LinkUnlink:
                 parts.append(pack_uint(handle))
             body = b"\x03\x03" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.unlink", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -533,7 +533,7 @@ class LinkFlow:
                 parts.append(pack_uint(limit))
             body = b"\x03\x04" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.flow", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -631,7 +631,7 @@ class LinkDrain:
             parts.append(pack_uint(handle))
             body = b"\x03\x05" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.drain", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -783,7 +783,7 @@ class LinkTransfer:
                 parts.append(encode_footer(footer))
             body = b"\x03\x06" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.transfer", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -924,7 +924,7 @@ class LinkReject:
                 parts.append(encode_map(reject_properties))
             body = b"\x03\x09" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.reject", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1037,7 +1037,7 @@ class LinkRelease:
                 parts.append(pack_uint(last))
             body = b"\x03\x0a" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.release", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1144,7 +1144,7 @@ class LinkPark:
                 parts.append(pack_uint(last))
             body = b"\x03\x0b" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.park", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -1252,7 +1252,7 @@ class LinkUnpark:
                 parts.append(pack_uint(last))
             body = b"\x03\x0c" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "link.unpark", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, ClassVar
 
-from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, FieldInfo
+from amqpforge_protocol._support.composite import CODEC_FAILURES, OCTET, WRITE_FAILURES, FieldInfo
 from amqpforge_protocol._support.errors import DecodeError, truncated
 from amqpforge_protocol._support.fields import missized, raise_read_error, raise_write_error, wrong_code
 from amqpforge_protocol._support.records import record
@@ -153,7 +153,7 @@ class SessionAttach:
                 parts.append(TXN_LEVEL_OCTETS[txn_support])
             body = b"\x02\x01" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.attach", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -308,7 +308,7 @@ class SessionDetach:
                 parts.append(encode_exception(exception))
             body = b"\x02\x02" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.detach", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -408,7 +408,7 @@ class SessionNoop:
                 parts.append(encode_map(options))
             body = b"\x02\x03" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.noop", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -511,7 +511,7 @@ class SessionExecute:
                 parts.append(encode_map(arguments))
             body = b"\x02\x04" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.execute", self.FIELDS, FIELD_ENCODERS)
 
 
@@ -630,7 +630,7 @@ class SessionEnlist:
             parts.append(encode_xid(xid))
             body = b"\x02\x05" + pack_ushort(flags) + b"".join(parts)
             return pack_uint(len(body)) + body
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_write_error(failure, self, "session.enlist", self.FIELDS, FIELD_ENCODERS)
 
 

@@ -25,7 +25,14 @@ from uuid import UUID
 
 from amqpforge_protocol._support.composite import OCTET
 from amqpforge_protocol._support.containers import Array, Opaque, UnknownStruct
-from amqpforge_protocol._support.errors import DecodeError, EncodeError, shown, stopped, truncated
+from amqpforge_protocol._support.errors import (
+    BEYOND_STACK,
+    DecodeError,
+    EncodeError,
+    shown,
+    stopped,
+    truncated,
+)
 from amqpforge_protocol._support.fields import missized
 from amqpforge_protocol._support.kinds import WRAPPERS
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
@@ -460,9 +467,7 @@ def _decode_0xc0(data: bytes, pos: int, budget: Budget) -> tuple[Value, int]:  #
 
 
 def _decode_0xc8(data: bytes, pos: int, budget: Budget) -> tuple[Value, int]:  # dec32
-    number = unpack_int(data, pos + 1)[0]
-    value = from_scaled(number, data[pos])
-    return value, pos + 5
+    return from_scaled(unpack_int(data, pos + 1)[0], data[pos]), pos + 5
 
 
 def _decode_0xd0(data: bytes, pos: int, budget: Budget) -> tuple[Value, int]:  # bin72
@@ -685,6 +690,7 @@ DECODERS: list[Decoder] = [
 ]
 """Decoders by type code; each takes the offset behind the code."""
 
+_unpack_behind_code_double = struct.Struct(">xd").unpack_from
 _unpack_behind_code_int = struct.Struct(">xi").unpack_from
 _unpack_behind_code_long = struct.Struct(">xq").unpack_from
 
@@ -722,6 +728,21 @@ def _map_counted(data: bytes, pos: int, stop: int, budget: Budget, width: int) -
                 entries[key] = data[begin:pos].decode()
             except UnicodeDecodeError as error:
                 raise no_text(error, begin, "str8") from None
+        elif code >= 0x33:
+            if code == 0xF0:
+                entries[key] = None
+                pos += 1
+            elif code == 0x33:
+                entries[key] = _unpack_behind_code_double(data, pos)[0]
+                pos += 9
+            elif code == 0xC8:
+                entries[key] = from_scaled(unpack_int(data, pos + 2)[0], data[pos + 1])
+                pos += 6
+            elif code == 0x38:
+                entries[key] = new_int(Timestamp, _unpack_behind_code_long(data, pos)[0])
+                pos += 9
+            else:
+                entries[key], pos = DECODERS[code](data, pos + 1, budget)
         elif code == 0x21:
             entries[key] = _unpack_behind_code_int(data, pos)[0]
             pos += 5
@@ -732,12 +753,6 @@ def _map_counted(data: bytes, pos: int, stop: int, budget: Budget, width: int) -
         elif code == 0x08:
             entries[key] = data[pos + 1] != 0
             pos += 2
-        elif code == 0xF0:
-            entries[key] = None
-            pos += 1
-        elif code == 0x38:
-            entries[key] = new_int(Timestamp, _unpack_behind_code_long(data, pos)[0])
-            pos += 9
         else:
             entries[key], pos = DECODERS[code](data, pos + 1, budget)
     if pos != stop:
@@ -946,11 +961,16 @@ def decode_map(
     Raises:
         DecodeError: the octets are no map, end inside it, or exceed a limit; or a key occurs twice.
     """
-    octets = to_octets(data, offset)
+    data = data if type(data) is bytes and offset >= 0 else to_octets(data, offset)
+    pos, budget = offset, [limits.elements, limits.depth]
     try:
-        return read_map(octets, offset, [limits.elements, limits.depth])
+        start = pos + 4
+        stop = start + unpack_uint(data, pos)[0]
+        if stop > len(data):
+            raise too_short(data, start, stop, "map")
+        return _map_counted(data, start, stop, budget, 4), stop
     except (IndexError, struct.error, RecursionError) as error:
-        raise stopped(error, octets) from error
+        raise stopped(error, data) from error
 
 
 # ---- Writing values of a known type ----
@@ -1316,14 +1336,20 @@ def encode_vbin32(value: Buffer) -> bytes:
 
 def encode_map(value: Mapping[str, Value]) -> bytes:
     """The octets of a value of type map; anything else is an EncodeError."""
-    octets = _map_octets(value, 4)
-    return pack_uint(len(octets)) + octets
+    try:
+        octets = _map_octets(value, 4)
+        return pack_uint(len(octets)) + octets
+    except RecursionError:
+        raise EncodeError(BEYOND_STACK) from None
 
 
 def encode_list(value: list[Value]) -> bytes:
     """The octets of a value of type list; anything else is an EncodeError."""
-    octets = _list_octets(value, 4)
-    return pack_uint(len(octets)) + octets
+    try:
+        octets = _list_octets(value, 4)
+        return pack_uint(len(octets)) + octets
+    except RecursionError:
+        raise EncodeError(BEYOND_STACK) from None
 
 
 def encode_array(value: Array) -> bytes:
@@ -1452,19 +1478,30 @@ def _map_octets(value: Mapping[str, Value], count_width: int = 0) -> bytes:
     if not isinstance(value, (dict, Mapping)):
         raise EncodeError(f"{shown(value)} is not a map")
     parts: list[bytes] = [len(value).to_bytes(count_width, "big")] if count_width else []
+    append = parts.append
     for key, item in value.items():
-        parts.append(_ENCODED_KEYS.get(key) or key_octets(key))
+        try:
+            append(_ENCODED_KEYS[key])
+        except (KeyError, TypeError):  # not met before, or nothing that a dict can hold
+            append(key_octets(key))
         kind = type(item)
         if kind is str and len(item) < 64:
             try:
                 octets = item.encode()
             except UnicodeEncodeError:
                 raise misfit(item, "str8") from None
-            parts += (_pack_0x85(0x85, len(octets)), octets)
+            append(_pack_0x85(0x85, len(octets)))
+            append(octets)
         elif kind is int and -2147483648 <= item <= 2147483647:
-            parts.append(_pack_0x21(0x21, item))
+            append(_pack_0x21(0x21, item))
+        elif kind is bool:
+            append(b"\x08\x01" if item else b"\x08\x00")
+        elif item is None:
+            append(b"\xf0")
+        elif kind is float:
+            append(_pack_0x33(0x33, item))
         else:
-            parts.append((ENCODERS.get(kind) or _encoder_for(item))(item))
+            append((ENCODERS.get(kind) or _encoder_for(item))(item))
     return b"".join(parts)
 
 
@@ -1714,4 +1751,4 @@ def encode_value(value: Value) -> bytes:
     try:
         return (ENCODERS.get(type(value)) or _encoder_for(value))(value)
     except RecursionError:
-        raise EncodeError("is nested deeper than the interpreter's stack allows") from None
+        raise EncodeError(BEYOND_STACK) from None

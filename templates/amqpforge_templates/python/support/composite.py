@@ -10,12 +10,15 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple, NoReturn
 
-from .errors import CodecError, DecodeError, EncodeError, shown, truncated
+from .errors import BEYOND_STACK, CodecError, DecodeError, EncodeError, shown, truncated
 
 CODEC_FAILURES = (ValueError, TypeError, IndexError, AttributeError, OverflowError, struct.error)
 """What straight-line code raises on unfit input; :class:`CodecError` and the Unicode errors are
 ValueErrors.
 """
+
+WRITE_FAILURES = (*CODEC_FAILURES, RecursionError)
+"""The same for encoders: values may be nested too deep, or contain themselves."""
 
 NULLS = tuple([b"\x40" * count for count in range(64)])
 """NULLS[n]: n null values in a row, for the fields left out before a present one."""
@@ -217,6 +220,13 @@ def _reason(error: Exception) -> str:
     return f"{error.type}: {error.reason}" if error.type else error.reason
 
 
+def write_failure(error: Exception, held: object, kind: str) -> str:
+    """Why a value could not be written as what a field wants, such as ``a value of type uint``."""
+    if isinstance(error, RecursionError):
+        return BEYOND_STACK
+    return _reason(error) if isinstance(error, CodecError) else f"{shown(held)} is not {kind}"
+
+
 def raise_encode_error(
     error: Exception, value: Any, type_name: str, infos: tuple[FieldInfo, ...], count: int
 ) -> NoReturn:
@@ -234,6 +244,5 @@ def raise_encode_error(
             kind = (
                 f"a list of {info.primitive} values" if info.multiple else f"a value of type {info.primitive}"
             )
-            reason = _reason(error) if isinstance(error, CodecError) else f"{shown(held)} is not {kind}"
-            raise EncodeError(reason, type=type_name, field=info.name) from error
+            raise EncodeError(write_failure(error, held, kind), type=type_name, field=info.name) from error
     raise EncodeError(_reason(error), type=type_name) from error

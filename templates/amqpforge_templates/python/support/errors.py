@@ -45,6 +45,8 @@ def shown(value: object) -> str:
 
 _MOST_SHOWN = 120
 
+BEYOND_STACK = "is nested deeper than the interpreter's stack allows"
+
 
 def truncated(data: bytes) -> DecodeError:
     """The error for data that ends inside a value."""
@@ -54,5 +56,5 @@ def truncated(data: bytes) -> DecodeError:
 def stopped(error: Exception, data: bytes) -> DecodeError:
     """The error for what ended a decoder: the data, or the interpreter's stack."""
     if isinstance(error, RecursionError):
-        return DecodeError("is nested deeper than the interpreter's stack allows")
+        return DecodeError(BEYOND_STACK)
     return truncated(data)

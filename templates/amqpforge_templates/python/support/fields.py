@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from .composite import CODEC_FAILURES, FieldInfo
+from .composite import WRITE_FAILURES, FieldInfo, write_failure
 from .errors import CodecError, DecodeError, EncodeError, shown
 
 E = TypeVar("E")
@@ -155,11 +155,11 @@ def raise_write_error(
                 raise TypeError
             for item in held if info.multiple else (held,):
                 encode(item)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             kind = (
                 f"a list of values of type {info.type}" if info.multiple else f"a value of type {info.type}"
             )
-            reason = failure.reason if isinstance(failure, CodecError) else f"{shown(held)} is not {kind}"
+            reason = write_failure(failure, held, kind)
             raise EncodeError(reason, type=type_name, field=info.name) from failure
     reason = error.reason if isinstance(error, CodecError) else str(error) or type(error).__name__
     raise EncodeError(reason, type=type_name) from error

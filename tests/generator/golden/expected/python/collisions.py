@@ -13,6 +13,7 @@ from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
     NULLS,
     OCTET,
+    WRITE_FAILURES,
     FieldInfo,
     list_bounds,
     raise_decode_error,
@@ -257,7 +258,7 @@ class Clash:
                     body += NULLS[10 - count]
                 body += SMALL_UINT[budget] if 0 <= budget < 256 else b"\x70" + pack_uint(budget)
                 count = 11
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "clash", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -515,7 +516,7 @@ class AmqpMessage:
             if price is not None:
                 body += encode_decimal64(price)
                 count = 1
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "message", self.FIELDS, count)
         size = len(body)
         if size < 255:
@@ -623,7 +624,7 @@ class Store:
                     body += NULLS[4 - count]
                 body += LETTER_OCTETS[letter]
                 count = 5
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "store", self.FIELDS, count)
         size = len(body)
         if size < 255:

@@ -13,6 +13,7 @@ from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
     NULLS,
     OCTET,
+    WRITE_FAILURES,
     FieldInfo,
     list_bounds,
     raise_decode_error,
@@ -198,7 +199,7 @@ class Sample:
                     body += NULLS[11 - count]
                 body += encode_timestamp(when)
                 count = 12
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "sample", self.FIELDS, count)
         size = len(body)
         if size < 255:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, NewType, TypeAlias
 
 from amqpforge_protocol._support.composite import (
     CODEC_FAILURES,
+    WRITE_FAILURES,
     FieldInfo,
     raise_encode_error,
     raise_value_error,
@@ -154,7 +155,7 @@ class Marked:
         """
         try:
             return b"\x00\x80\x00\x00\x0f\xff\x00\x00\x00\x03" + encode_string(self.value)
-        except CODEC_FAILURES as failure:
+        except WRITE_FAILURES as failure:
             raise_encode_error(failure, self, "marked", self.FIELDS, 0)
 
 
