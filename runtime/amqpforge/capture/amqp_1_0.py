@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ __all__ = ["Decoder", "names"]
 
 _FRAME_HEADER = 8
 _SASL = 1
+_unpack_size = struct.Struct(">IB").unpack_from
 _TLS = 2
 _PERFORMATIVE_LOOK = 64 * 1024  # octets of a frame within which its performative must end, when searching
 
@@ -47,22 +49,18 @@ class Decoder(FrameFinder):
 
     __slots__ = ()
 
-    def fault(self, data: bytes, position: int) -> str | None:
-        """Why these cannot be the size and the data offset of a frame (section 2.3.1)."""
-        size, data_offset = self.size(data, position), data[position + 4]
+    def measure(self, data: bytes, position: int) -> int | str:
+        """The octets of the frame, or why these cannot be its size and data offset (section 2.3.1)."""
+        size, data_offset = _unpack_size(data, position)
         if size < _FRAME_HEADER:
             return f"a frame of {size} octets (at least {_FRAME_HEADER} are needed)"
         if data_offset < 2 or data_offset * 4 > size:
             return f"a frame of {size} octets whose body begins at octet {data_offset * 4}"
-        return None
-
-    def size(self, data: bytes, position: int) -> int:
-        """The octets of the frame."""
-        return int.from_bytes(data[position : position + 4], "big")
+        return int(size)
 
     def judge(self, data: bytes, position: int) -> Verdict:
         """Whether a performative is where the body of the frame would be."""
-        size = self.size(data, position)
+        size, _ = _unpack_size(data, position)
         if size == _FRAME_HEADER:
             return "frame"
         end = min(position + size, len(data), position + _PERFORMATIVE_LOOK)
@@ -84,12 +82,21 @@ class Decoder(FrameFinder):
         performative: Any = frame.performative
         if performative is None:
             return self.record("empty", offset, time, channel)
-        record = self.record(kind, offset, time, channel, performative.XML_NAME)
-        record.value = performative
-        record.octets = octets[octets[4] * 4 :]
-        record.payload_bytes = len(frame.payload)
-        return record
+        return Record(
+            time,
+            self._stream,
+            self._direction,
+            offset,
+            kind,
+            channel,
+            performative.XML_NAME,
+            performative,
+            octets[octets[4] * 4 :],
+            len(frame.payload),
+            None,
+            self.dialect,
+        )
 
-    def opaque(self, last: Header | None) -> str | None:
+    def opaque(self, header: Header) -> str | None:
         """TLS encrypts what follows its header (part 5, section 5.2)."""
-        return "encrypted from here on (TLS)" if last is not None and last.protocol_id == _TLS else None
+        return "encrypted from here on (TLS)" if header.protocol_id == _TLS else None

@@ -31,6 +31,11 @@ def names(dialect: ModuleType) -> tuple[str, ...]:
     return tuple(method.XML_NAME for method in dialect.RULES)
 
 
+def _whole(data: bytes, position: int) -> int:
+    """The octets of the frame, as its header says."""
+    return _FRAME_HEADER + int.from_bytes(data[position + 3 : position + _FRAME_HEADER], "big") + 1
+
+
 @cache
 def _frame_types(dialect: ModuleType) -> tuple[int, ...]:
     return tuple(map(int, dialect.FrameType))
@@ -45,20 +50,16 @@ class Decoder(FrameFinder):
 
     __slots__ = ()
 
-    def fault(self, data: bytes, position: int) -> str | None:
-        """Why these cannot be the type and the size of a frame."""
+    def measure(self, data: bytes, position: int) -> int | str:
+        """The octets of the frame, its header and its end included, or why this cannot be its type."""
         known = _frame_types(self.dialect)
         if data[position] not in known:
             return f"a frame of type {data[position]}: there are {', '.join(map(str, known))}"
-        return None
-
-    def size(self, data: bytes, position: int) -> int:
-        """The octets of the frame, its header and its end included."""
-        return _FRAME_HEADER + int.from_bytes(data[position + 3 : position + _FRAME_HEADER], "big") + 1
+        return _whole(data, position)
 
     def judge(self, data: bytes, position: int) -> Verdict:
         """Whether a method or content header that is known, with the frame's end behind it, is there."""
-        end = position + self.size(data, position)
+        end = position + _whole(data, position)
         if end > len(data):
             return "perhaps" if end - position <= 4 * 1024 * 1024 else "no"
         try:

@@ -31,6 +31,10 @@ def names(dialect: ModuleType) -> tuple[str, ...]:
     return tuple(operation.XML_NAME for operation in dialect.OPERATIONS.values())
 
 
+def _size(data: bytes, position: int) -> int:
+    return int.from_bytes(data[position : position + 4], "big")
+
+
 class Decoder(FrameFinder):
     """A `FrameDecoder` of the control/command dialect."""
 
@@ -40,20 +44,16 @@ class Decoder(FrameFinder):
 
     __slots__ = ()
 
-    def fault(self, data: bytes, position: int) -> str | None:
-        """Why these cannot be the size and the type of a frame."""
-        size, kind = self.size(data, position), data[position + 4]
+    def measure(self, data: bytes, position: int) -> int | str:
+        """The octets of the frame, or why these cannot be its size and type."""
+        size, kind = _size(data, position), data[position + 4]
         if size < _FRAME_HEADER:
             return f"a frame of {size} octets (at least {_FRAME_HEADER} are needed)"
-        return f"a frame of type {kind}, neither control nor command" if kind > 1 else None
-
-    def size(self, data: bytes, position: int) -> int:
-        """The octets of the frame."""
-        return int.from_bytes(data[position : position + 4], "big")
+        return f"a frame of type {kind}, neither control nor command" if kind > 1 else size
 
     def judge(self, data: bytes, position: int) -> Verdict:
         """Whether the frame is empty, or its body a struct that fills it."""
-        size = self.size(data, position)
+        size = _size(data, position)
         if size == _FRAME_HEADER:
             return "frame"
         inner = int.from_bytes(data[position + _FRAME_HEADER : position + _STRUCT], "big")

@@ -42,9 +42,9 @@ class FrameFinder(ABC):
         "_closed",
         "_direction",
         "_held",
-        "_last_header",
         "_lost",
         "_offset",
+        "_opaque",
         "_reason",
         "_skip",
         "_stream",
@@ -64,16 +64,12 @@ class FrameFinder(ABC):
         self._skip = 0  # octets left of a frame that was given up
         self._lost: int | None = 0 if searching else None  # where the search for a frame began
         self._reason = "captured from the middle: no frame begins here" if searching else ""
-        self._last_header: Header | None = None
+        self._opaque: str | None = None  # why nothing behind the last protocol header can be read
         self._closed = False  # what follows cannot be read
 
     @abstractmethod
-    def fault(self, data: bytes, position: int) -> str | None:
-        """Why no frame can begin at `position`, where FRAME_HEADER octets are; None if one can."""
-
-    @abstractmethod
-    def size(self, data: bytes, position: int) -> int:
-        """The octets of the whole frame at `position`, which has no fault."""
+    def measure(self, data: bytes, position: int) -> int | str:
+        """The octets of the whole frame at `position`, where FRAME_HEADER octets are; or why it is none."""
 
     @abstractmethod
     def judge(self, data: bytes, position: int) -> Verdict:
@@ -83,8 +79,8 @@ class FrameFinder(ABC):
     def frame(self, octets: bytes, offset: int, time: int | None) -> Record:
         """The record of the frame that `octets` are."""
 
-    def opaque(self, last: Header | None) -> str | None:
-        """Why nothing behind the last protocol header can be read, or None."""
+    def opaque(self, header: Header) -> str | None:
+        """Why nothing behind a protocol header can be read, or None."""
         return None
 
     def data(self, offset: int, time: int | None, data: bytes) -> list[Record]:
@@ -181,18 +177,17 @@ class FrameFinder(ABC):
                 self._header(data, position, time, records)
                 position += HEADER_SIZE
                 continue
-            if left and (reason := self.opaque(self._last_header)):
-                records.append(self._error(self._offset + position, time, reason))
+            if left and self._opaque is not None:
+                records.append(self._error(self._offset + position, time, self._opaque))
                 self._closed = True
                 return length
             if left < self.FRAME_HEADER:
                 self._wanted = self.FRAME_HEADER
                 return position
-            fault = self.fault(data, position)
-            if fault:
-                self._search(self._offset + position, fault)
+            size = self.measure(data, position)
+            if isinstance(size, str):
+                self._search(self._offset + position, size)
                 continue
-            size = self.size(data, position)
             if size > MAX_FRAME:
                 reason = f"a frame of {size} octets: passed over (at most {MAX_FRAME} are read)"
                 records.append(self._error(self._offset + position, time, reason))
@@ -211,13 +206,14 @@ class FrameFinder(ABC):
         header = parse_header(data, position)
         offset = self._offset + position
         records.append(Record(time, self._stream, self._direction, offset, "header", value=header))
-        self._last_header = header
+        self._opaque = self.opaque(header)
 
     def _size_of(self, held: bytes) -> int | None:
         """The octets of the frame that `held` begins with, if enough of it is there to be believed."""
-        if len(held) < self.FRAME_HEADER or held.startswith(MAGIC) or self.fault(held, 0):
+        if len(held) < self.FRAME_HEADER or held.startswith(MAGIC):
             return None
-        return self.size(held, 0)
+        size = self.measure(held, 0)
+        return None if isinstance(size, str) else size
 
     def _search(self, offset: int, reason: str) -> None:
         self._lost, self._reason = offset, reason
