@@ -73,3 +73,9 @@ def test_a_sequence_error_travels() -> None:
     error = v091.SequenceError("late", 505, type="basic.publish")
     for other in (copy.copy(error), pickle.loads(pickle.dumps(error))):
         assert (str(other), other.reply_code, other.type) == (str(error), 505, "basic.publish")
+
+
+def test_a_table_that_overruns_the_one_around_it_says_so() -> None:
+    octets = bytes.fromhex("00000007 0161 46 00000004 016249 00000001")
+    with pytest.raises(v091.DecodeError, match="claims 4 octets, more than what holds it has left"):
+        v091.decode_table(octets)

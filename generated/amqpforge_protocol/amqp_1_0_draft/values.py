@@ -169,13 +169,15 @@ def key_octets(key: str) -> bytes:
 
 
 def too_short(data: bytes, start: int, stop: int, type_name: str) -> DecodeError:
-    """The error for a value that claims the octets from ``start`` to ``stop``, beyond the data."""
+    """The error for a value that claims the octets from ``start`` to ``stop``, beyond the data or what holds it."""
     there = max(len(data) - start, 0)
-    return DecodeError(
-        f"claims {stop - start} octets of which {there} are there",
-        type=type_name,
-        offset=min(start, len(data)),
+    claimed = f"claims {stop - start} octets"
+    reason = (
+        f"{claimed} of which {there} are there"
+        if stop > len(data)
+        else f"{claimed}, more than what holds it has left"
     )
+    return DecodeError(reason, type=type_name, offset=min(start, len(data)))
 
 
 def no_text(error: UnicodeDecodeError, start: int, type_name: str) -> DecodeError:
@@ -1708,7 +1710,7 @@ def _encoder_for(value: object) -> Callable[[Any], bytes]:
             break  # It means a type of another dialect.
     if isinstance(value, Mapping):
         return ENCODERS[dict]
-    raise EncodeError(f"no type code stands for a {type(value).__name__}: {shown(value)}")
+    raise EncodeError(f"no type code stands for {type(value).__name__}: {shown(value)}")
 
 
 def encode_value(value: Value) -> bytes:
