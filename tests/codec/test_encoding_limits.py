@@ -79,3 +79,14 @@ def test_a_table_that_overruns_the_one_around_it_says_so() -> None:
     octets = bytes.fromhex("00000007 0161 46 00000004 016249 00000001")
     with pytest.raises(v091.DecodeError, match="claims 4 octets, more than what holds it has left"):
         v091.decode_table(octets)
+
+
+@pytest.mark.spec("P-delivery-tag/non-zero")
+def test_a_server_gives_no_delivery_tag_of_zero() -> None:
+    fields: dict[str, Any] = {"consumer_tag": "c", "redelivered": False, "exchange": "e", "routing_key": "k"}
+    with pytest.raises(preview.EncodeError, match=r"basic.deliver.delivery-tag: .*ne 0"):
+        preview.BasicDeliver(**fields, delivery_tag=0).encode()
+    octets = preview.BasicDeliver(**fields, delivery_tag=1).encode()
+    assert octets.count(bytes(7) + b"\x01") == 1
+    with pytest.raises(preview.DecodeError, match=r"basic.deliver.delivery-tag: .*ne 0"):
+        preview.decode_method(octets.replace(bytes(7) + b"\x01", bytes(8)))
