@@ -24,6 +24,18 @@ from amqpforge_protocol._support.errors import BEYOND_STACK, DecodeError, Encode
 from amqpforge_protocol._support.kinds import WRAPPERS
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.scaled import from_scaled, to_scaled
+from amqpforge_protocol._support.values import (
+    ENCODED_KEYS,
+    KEYS,
+    TOO_DEEP,
+    TOO_MANY,
+    key_octets,
+    misfit,
+    moment,
+    sized,
+    to_key,
+    too_short,
+)
 from amqpforge_protocol._support.wrappers import (
     Byte,
     CodedBytes,
@@ -35,7 +47,6 @@ from amqpforge_protocol._support.wrappers import (
     Long,
     PosixTime,
     Short,
-    Timestamp,
     UByte,
     UInt,
     UShort,
@@ -56,7 +67,6 @@ __all__ = [
     "Long",
     "PosixTime",
     "Short",
-    "Timestamp",
     "UByte",
     "UInt",
     "UShort",
@@ -100,99 +110,6 @@ pack_double = struct.Struct(">d").pack
 unpack_double = struct.Struct(">d").unpack_from
 new_int = int.__new__
 new_float = float.__new__
-
-TOO_MANY = "brings the elements beyond the limit"
-TOO_DEEP = "is nested deeper than the limit"
-
-KEYS: dict[bytes, str] = {}
-_ENCODED_KEYS: dict[str, bytes] = {}
-_KEYS_KEPT = 4096
-_LONGEST_KEPT = 64
-
-
-def to_key(octets: bytes, offset: int) -> str:
-    """The key that octets in UTF-8 spell; short ones are kept, so that a key met again costs one look-up.
-
-    Raises:
-        DecodeError: they are not UTF-8; ``offset``, where they start, is for its message.
-    """
-    try:
-        key = octets.decode()
-    except UnicodeDecodeError as error:
-        raise no_text(error, offset, "key") from None
-    if len(octets) <= _LONGEST_KEPT and len(KEYS) < _KEYS_KEPT:
-        KEYS[octets] = key
-    return key
-
-
-def key_octets(key: str) -> bytes:
-    """A key behind its size, which is one octet; short ones are kept.
-
-    Raises:
-        EncodeError: it is no text, or takes more than 255 octets.
-    """
-    if not isinstance(key, str):
-        raise EncodeError(f"{shown(key)} is not a key: keys are texts")
-    try:
-        octets = key.encode()
-    except UnicodeEncodeError:
-        raise EncodeError(f"{shown(key)} is not a key: it cannot be written in UTF-8") from None
-    if len(octets) > 255:
-        raise EncodeError(f"{shown(key)} is not a key: it takes {len(octets)} octets, at most 255 are legal")
-    encoded = OCTET[len(octets)] + octets
-    if len(octets) <= _LONGEST_KEPT and len(_ENCODED_KEYS) < _KEYS_KEPT:
-        _ENCODED_KEYS[str(key)] = encoded
-    return encoded
-
-
-def too_short(data: bytes, start: int, stop: int, type_name: str) -> DecodeError:
-    """The error for a value that claims the octets from ``start`` to ``stop``, beyond the data or what holds it."""
-    there = max(len(data) - start, 0)
-    claimed = f"claims {stop - start} octets"
-    reason = (
-        f"{claimed} of which {there} are there"
-        if stop > len(data)
-        else f"{claimed}, more than what holds it has left"
-    )
-    return DecodeError(reason, type=type_name, offset=min(start, len(data)))
-
-
-def no_text(error: UnicodeDecodeError, start: int, type_name: str) -> DecodeError:
-    """The error for octets, from ``start`` on, that are not text of their character set."""
-    return DecodeError(f"is not {error.encoding.upper()}", type=type_name, offset=start + error.start)
-
-
-def misfit(value: object, type_name: str) -> EncodeError:
-    """The error for what is no value of a type."""
-    return EncodeError(f"{shown(value)} is not a value of type {type_name}")
-
-
-def moment(value: datetime, kind: type[PosixTime | Timestamp], type_name: str) -> int:
-    """The number that a datetime is; without a time zone, or out of range, it is an EncodeError."""
-    try:
-        return kind.from_datetime(value)
-    except ValueError as error:
-        raise EncodeError(str(error), type=type_name) from None
-
-
-def sized(octets: bytes, width: int, type_name: str) -> bytes:
-    """Octets behind their number, which takes ``width`` octets.
-
-    Raises:
-        EncodeError: there are more of them than that number can say.
-    """
-    if len(octets) >> 8 * width:
-        raise EncodeError(f"takes {len(octets)} octets, a {type_name} holds at most {(1 << 8 * width) - 1}")
-    return len(octets).to_bytes(width, "big") + octets
-
-
-def _enter(data: bytes, start: int, count: int, budget: Budget, type_name: str) -> None:
-    """Take ``count`` elements and one level of nesting from the budget; the caller gives the level back."""
-    budget[0] -= count
-    budget[1] -= 1
-    if budget[0] < 0 or budget[1] < 0:
-        reason = TOO_MANY if budget[0] < 0 else TOO_DEEP
-        raise DecodeError(reason, type=type_name, offset=min(start, len(data)))
 
 
 # ---- Reading values of a known type ----
@@ -807,7 +724,7 @@ def _map_octets(value: Mapping[str, Value], count_width: int = 0) -> bytes:
     append = parts.append
     for key, item in value.items():
         try:
-            append(_ENCODED_KEYS[key])
+            append(ENCODED_KEYS[key])
         except (KeyError, TypeError):  # not met before, or nothing that a dict can hold
             append(key_octets(key))
         kind = type(item)

@@ -38,6 +38,19 @@ from amqpforge_protocol._support.kinds import WRAPPERS
 from amqpforge_protocol._support.limits import DEFAULT_LIMITS, Limits
 from amqpforge_protocol._support.scaled import from_scaled, to_scaled
 from amqpforge_protocol._support.serial import SerialNumber
+from amqpforge_protocol._support.values import (
+    ENCODED_KEYS,
+    KEYS,
+    TOO_MANY,
+    enter,
+    key_octets,
+    misfit,
+    moment,
+    no_text,
+    sized,
+    to_key,
+    too_short,
+)
 from amqpforge_protocol._support.wrappers import (
     Bit,
     Byte,
@@ -48,7 +61,6 @@ from amqpforge_protocol._support.wrappers import (
     Float,
     Int,
     Long,
-    PosixTime,
     Short,
     Timestamp,
     UByte,
@@ -73,7 +85,6 @@ __all__ = [
     "Limits",
     "Long",
     "Opaque",
-    "PosixTime",
     "SerialNumber",
     "Short",
     "Timestamp",
@@ -123,99 +134,6 @@ unpack_double = struct.Struct(">d").unpack_from
 new_int = int.__new__
 new_str = str.__new__
 new_float = float.__new__
-
-TOO_MANY = "brings the elements beyond the limit"
-TOO_DEEP = "is nested deeper than the limit"
-
-KEYS: dict[bytes, str] = {}
-_ENCODED_KEYS: dict[str, bytes] = {}
-_KEYS_KEPT = 4096
-_LONGEST_KEPT = 64
-
-
-def to_key(octets: bytes, offset: int) -> str:
-    """The key that octets in UTF-8 spell; short ones are kept, so that a key met again costs one look-up.
-
-    Raises:
-        DecodeError: they are not UTF-8; ``offset``, where they start, is for its message.
-    """
-    try:
-        key = octets.decode()
-    except UnicodeDecodeError as error:
-        raise no_text(error, offset, "key") from None
-    if len(octets) <= _LONGEST_KEPT and len(KEYS) < _KEYS_KEPT:
-        KEYS[octets] = key
-    return key
-
-
-def key_octets(key: str) -> bytes:
-    """A key behind its size, which is one octet; short ones are kept.
-
-    Raises:
-        EncodeError: it is no text, or takes more than 255 octets.
-    """
-    if not isinstance(key, str):
-        raise EncodeError(f"{shown(key)} is not a key: keys are texts")
-    try:
-        octets = key.encode()
-    except UnicodeEncodeError:
-        raise EncodeError(f"{shown(key)} is not a key: it cannot be written in UTF-8") from None
-    if len(octets) > 255:
-        raise EncodeError(f"{shown(key)} is not a key: it takes {len(octets)} octets, at most 255 are legal")
-    encoded = OCTET[len(octets)] + octets
-    if len(octets) <= _LONGEST_KEPT and len(_ENCODED_KEYS) < _KEYS_KEPT:
-        _ENCODED_KEYS[str(key)] = encoded
-    return encoded
-
-
-def too_short(data: bytes, start: int, stop: int, type_name: str) -> DecodeError:
-    """The error for a value that claims the octets from ``start`` to ``stop``, beyond the data or what holds it."""
-    there = max(len(data) - start, 0)
-    claimed = f"claims {stop - start} octets"
-    reason = (
-        f"{claimed} of which {there} are there"
-        if stop > len(data)
-        else f"{claimed}, more than what holds it has left"
-    )
-    return DecodeError(reason, type=type_name, offset=min(start, len(data)))
-
-
-def no_text(error: UnicodeDecodeError, start: int, type_name: str) -> DecodeError:
-    """The error for octets, from ``start`` on, that are not text of their character set."""
-    return DecodeError(f"is not {error.encoding.upper()}", type=type_name, offset=start + error.start)
-
-
-def misfit(value: object, type_name: str) -> EncodeError:
-    """The error for what is no value of a type."""
-    return EncodeError(f"{shown(value)} is not a value of type {type_name}")
-
-
-def moment(value: datetime, kind: type[PosixTime | Timestamp], type_name: str) -> int:
-    """The number that a datetime is; without a time zone, or out of range, it is an EncodeError."""
-    try:
-        return kind.from_datetime(value)
-    except ValueError as error:
-        raise EncodeError(str(error), type=type_name) from None
-
-
-def sized(octets: bytes, width: int, type_name: str) -> bytes:
-    """Octets behind their number, which takes ``width`` octets.
-
-    Raises:
-        EncodeError: there are more of them than that number can say.
-    """
-    if len(octets) >> 8 * width:
-        raise EncodeError(f"takes {len(octets)} octets, a {type_name} holds at most {(1 << 8 * width) - 1}")
-    return len(octets).to_bytes(width, "big") + octets
-
-
-def _enter(data: bytes, start: int, count: int, budget: Budget, type_name: str) -> None:
-    """Take ``count`` elements and one level of nesting from the budget; the caller gives the level back."""
-    budget[0] -= count
-    budget[1] -= 1
-    if budget[0] < 0 or budget[1] < 0:
-        reason = TOO_MANY if budget[0] < 0 else TOO_DEEP
-        raise DecodeError(reason, type=type_name, offset=min(start, len(data)))
 
 
 # ---- Reading values of a known type ----
@@ -706,7 +624,7 @@ def _map_counted(data: bytes, pos: int, stop: int, budget: Budget, width: int) -
     """
     count = int.from_bytes(data[pos : pos + width], "big")
     first = pos = pos + width
-    _enter(data, first, 2 * count, budget, "map")
+    enter(data, first, 2 * count, budget, "map")
     if 2 * count > stop - pos:
         raise DecodeError(
             f"claims {count} entries in {max(stop - pos, 0)} octets", type="map", offset=first - width
@@ -773,7 +691,7 @@ def _list_counted(data: bytes, pos: int, stop: int, budget: Budget, width: int) 
     """The values, each behind its type code; their count is at ``pos`` and takes ``width`` octets."""
     count = int.from_bytes(data[pos : pos + width], "big")
     first = pos = pos + width
-    _enter(data, first, count, budget, "list")
+    enter(data, first, count, budget, "list")
     if count > stop - pos:
         raise DecodeError(
             f"claims {count} items in {max(stop - pos, 0)} octets", type="list", offset=first - width
@@ -795,7 +713,7 @@ def _array(data: bytes, pos: int, stop: int, budget: Budget, width: int) -> Arra
         raise DecodeError("ends before the count of its elements", type="array", offset=pos)
     code, count = data[pos], int.from_bytes(data[pos + 1 : start], "big")
     pos = start
-    _enter(data, first, count, budget, "array")
+    enter(data, first, count, budget, "array")
     is_empty = code in EMPTY_FORMS
     if not is_empty and count > stop - pos:
         raise DecodeError(f"claims {count} elements in {stop - pos} octets", type="array", offset=first)
@@ -891,7 +809,7 @@ def _struct(data: bytes, pos: int, stop: int, budget: Budget) -> Value:
     reader = STRUCTS.get(code)
     if reader is None:
         return UnknownStruct(code, data[start:stop])
-    _enter(data, pos, 0, budget, "struct")
+    enter(data, pos, 0, budget, "struct")
     value, pos = reader(data, start, budget)
     if pos != stop:
         raise missized("struct", start - 2, pos, stop)
@@ -1483,7 +1401,7 @@ def _map_octets(value: Mapping[str, Value], count_width: int = 0) -> bytes:
     append = parts.append
     for key, item in value.items():
         try:
-            append(_ENCODED_KEYS[key])
+            append(ENCODED_KEYS[key])
         except (KeyError, TypeError):  # not met before, or nothing that a dict can hold
             append(key_octets(key))
         kind = type(item)
