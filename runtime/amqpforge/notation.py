@@ -17,6 +17,9 @@ their types from the definitions, and are written more simply there: integers up
 as strings, choices as their wire value, a field of several values as an array.
 
 Where plain JSON is read, an integer is a long, another number a double, and an array a list.
+
+The sections of a message are an array of such values, `{"type": "header", "fields": {...}}` and
+`{"type": "data", "value": typed value}`, in the order of the wire.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import amqpforge_protocol.amqp_1_0 as amqp
 from amqpforge_protocol.amqp_1_0 import Array, Char, Described, FieldInfo, Map, Symbol, Timestamp
@@ -40,6 +43,8 @@ __all__ = [
     "fields_to_json",
     "from_json",
     "is_composite",
+    "sections_from_json",
+    "sections_to_json",
     "to_json",
 ]
 
@@ -78,6 +83,8 @@ _TYPE_NAMES: dict[type, str] = {
     Array: "array",
     Described: "described",
 }
+
+_SECTIONS: tuple[Any, ...] = get_args(amqp.AnySection)
 
 
 class NotationError(ValueError):
@@ -118,6 +125,41 @@ def to_json(value: object) -> Json:
 def fields_to_json(fields: list[tuple[FieldInfo, object]]) -> dict[str, Json]:
     """The fields of a composite in the notation."""
     return {info.name: _field(info, value) for info, value in fields}
+
+
+def sections_to_json(octets: bytes) -> list[Json]:
+    """The sections of an encoded message in the notation, as they stand there.
+
+    Raises DecodeError if the octets are not one value after the other.
+    """
+    sections: list[Json] = []
+    position = 0
+    while position < len(octets):
+        section, behind = amqp.decode_value(octets, position)
+        is_list = is_composite(section)
+        sections.append(to_json(as_sent(section, octets[position:behind]) if is_list else section))
+        position = behind
+    return sections
+
+
+def sections_from_json(notation: Json) -> bytes:
+    """The octets of the sections that `sections_to_json` wrote, each in its shortest form.
+
+    Raises NotationError if a part of it stands for no section.
+    """
+    if not isinstance(notation, list):
+        raise NotationError("the sections of a message are an array")
+    octets: list[bytes] = []
+    for index, part in enumerate(notation):
+        try:
+            section = from_json(part)
+            if type(section) not in _SECTIONS:
+                names = ", ".join([kind.XML_NAME for kind in _SECTIONS])
+                raise NotationError(f"not a section of a message; those are {names}")
+            octets.append(amqp.encode_value(section))
+        except (NotationError, amqp.EncodeError) as error:
+            raise NotationError(f"section {index}: {error}") from error
+    return b"".join(octets)
 
 
 def from_json(notation: Json) -> object:

@@ -1,0 +1,1 @@
+"""Tests of what applications use: messages, URLs, connections."""
