@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run generate check lint types fresh format test conformance peers bench fuzz docs check-compiled api dist clean
+.PHONY: help run generate check lint types fresh format test conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,13 @@ api: $(DEV) ## Write the snapshot of the public API anew
 # --- on demand --------------------------------------------------------------------------------------------------------
 
 peers: $(DEV) $(STAMPS)/bench ## Install the stacks that `make bench` compares with; their tests skip without them
+
+interop-peers: $(DEV) ## Install other people's peers: RabbitMQ (apt, as root), rhea (npm), Proton (pip)
+	tests/interop/install.sh
+	@$(MAKE) --no-print-directory $(STAMPS)/interop
+
+interop: interop-peers ## Talk with other people's peers; an absent one is a failure
+	AMQPFORGE_REQUIRE_PEERS=1 $(PY) -m pytest tests/interop $(ARGS)
 
 bench: peers ## Compare speed with other AMQP stacks
 	$(PY) -m benchmarks $(ARGS)

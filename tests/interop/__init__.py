@@ -1,0 +1,1 @@
+"""Conversations with other people's AMQP software: Apache Qpid Proton, rhea, RabbitMQ."""

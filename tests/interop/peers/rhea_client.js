@@ -1,0 +1,174 @@
+'use strict';
+
+// The scenarios that a rhea client plays; what they are to do is said in tests/interop/handles.py.
+
+const rhea = require('rhea');
+
+const { Inbox } = require('./rhea_boxes.js');
+const { ClientConnection, PLAIN_MESSAGE } = require('./rhea_connection.js');
+const { Fault, attached } = require('./rhea_messages.js');
+
+const SELECTOR = 'apache.org:selector-filter:string';
+
+/** One connection at a time; each scenario on a session of its own. */
+class Client extends ClientConnection {
+    async send({ address, count, message, mode, receiver_mode }) {
+        return this.onSession(async (session) => {
+            const link = await this.attach(this.sender(session, address, mode, receiver_mode));
+            const { outcomes } = await this.sendAll(link, message, count, mode);
+            const result = { outcomes, attached: attached(link) };
+            await this.detach(link);
+            return result;
+        });
+    }
+
+    async receive({ address, count, credit, answer, mode, receiver_mode, copy, selector }) {
+        const source = {};
+        if (copy) source.distribution_mode = 'copy';
+        if (selector !== null) {
+            const descriptor = rhea.types.wrap_symbol(SELECTOR);
+            source.filter = { selector: rhea.types.wrap_described(selector, descriptor) };
+        }
+        return this.onSession(async (session) => {
+            const link = this.receiver(session, address, mode, receiver_mode, source);
+            const inbox = (link.inbox = new Inbox(link, count, credit, answer));
+            await this.attach(link);
+            inbox.grant();
+            await this.wait(
+                () => inbox.messages.length === count,
+                `${count} messages from ${address}`,
+                link,
+                session,
+            );
+            await this.wait(() => !inbox.unsettled, 'the settlement of the sender', link, session);
+            const result = inbox.result();
+            await this.detach(link);
+            return result;
+        });
+    }
+
+    async drain({ address, credit }) {
+        return this.onSession(async (session) => {
+            const link = this.receiver(session, address, 'mixed', 'first');
+            const inbox = (link.inbox = new Inbox(link, 0, 0));
+            await this.attach(link);
+            link.add_credit(credit);
+            link.drain_credit();
+            await this.wait(() => !link.credit, `the end of the credit on ${address}`, link, session);
+            const result = inbox.result();
+            await this.detach(link);
+            return result;
+        });
+    }
+
+    async dynamic({ count }) {
+        return this.toDynamic(count, (address) => [address, PLAIN_MESSAGE]);
+    }
+
+    async request({ address, count }) {
+        return this.toDynamic(count, (reply_to) => [address, { ...PLAIN_MESSAGE, properties: { reply_to } }]);
+    }
+
+    /** Attach to a dynamic source, send what `what` says of its address, and wait for as many. */
+    async toDynamic(count, what) {
+        return this.onSession(async (session) => {
+            const receiver = this.receiver(session, null, 'mixed', 'first');
+            const inbox = (receiver.inbox = new Inbox(receiver, count, count));
+            await this.attach(receiver);
+            const { address } = receiver.source;
+            inbox.grant();
+            const [target, spec] = what(address);
+            const sender = await this.attach(this.sender(session, target, 'unsettled', 'first'));
+            await this.sendAll(sender, spec, count, 'unsettled');
+            await this.wait(
+                () => inbox.messages.length === count,
+                `${count} messages to ${address}`,
+                receiver,
+                session,
+            );
+            await this.detach(sender, receiver);
+            return { address, messages: inbox.described() };
+        });
+    }
+
+    async respond({ address, count }) {
+        return this.onSession(async (session) => {
+            const receiver = this.receiver(session, address, 'mixed', 'first');
+            const inbox = (receiver.inbox = new Inbox(receiver, count, count));
+            await this.attach(receiver);
+            inbox.grant();
+            const senders = new Map();
+            for (let number = 0; number < count; number++) {
+                await this.wait(
+                    () => inbox.messages.length > number,
+                    `request ${number} from ${address}`,
+                    receiver,
+                    session,
+                );
+                const { body, reply_to, correlation_id, message_id } = inbox.messages[number];
+                if (!senders.has(reply_to)) {
+                    senders.set(
+                        reply_to,
+                        await this.attach(this.sender(session, reply_to, 'unsettled', 'first')),
+                    );
+                }
+                const sender = senders.get(reply_to);
+                await this.credit(sender, 'credit to reply');
+                this.postMessage(sender, { body, correlation_id: correlation_id || message_id });
+            }
+            for (const sender of senders.values()) {
+                await this.wait(() => !sender.outbox.pending, 'the outcome of a reply', sender, session);
+            }
+            await this.detach(...senders.values(), receiver);
+            return inbox.described();
+        });
+    }
+
+    async links({ address, count }) {
+        return this.onSession(async (session) => {
+            const many = { opened: 0, accepted: 0, closed: 0, error: null };
+            const links = [];
+            for (let i = 0; i < count; i++) {
+                const link = this.sender(session, address, 'unsettled', 'first');
+                link.many = many;
+                links.push(link);
+            }
+            await this.wait(() => many.opened + many.closed >= count, `${count} attaches`, session);
+            await this.wait(() => many.accepted + many.closed >= count, `${count} outcomes`, session);
+            for (const link of links) link.close();
+            await this.wait(() => many.closed >= count, `${count} detaches`, session);
+            return many;
+        });
+    }
+
+    async idle({ for_seconds }) {
+        const { socket } = this.connection;
+        const before = [socket.bytesRead, socket.bytesWritten];
+        let isTimeUp = false;
+        let error = null;
+        const timer = setTimeout(() => {
+            isTimeUp = true;
+            this.changed();
+        }, 1000 * for_seconds);
+        try {
+            await this.wait(() => isTimeUp, 'the end of the idle time');
+        } catch (fault) {
+            if (!(fault instanceof Fault) || fault.where === 'deadline') throw fault;
+            error = { condition: fault.condition, description: fault.description };
+        } finally {
+            clearTimeout(timer);
+        }
+        return {
+            is_open: error === null,
+            octets_in: socket.bytesRead - before[0],
+            octets_out: socket.bytesWritten - before[1],
+            error,
+        };
+    }
+
+    async transaction() {
+        throw new Fault('unsupported', null, 'rhea has no transactions');
+    }
+}
+
+module.exports = { Client };
