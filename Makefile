@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run generate check lint types fresh format test conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
+.PHONY: help run generate check lint types fresh format test test-slow conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ format: $(DEV) ## Format the handwritten code and mend what ruff can mend
 test: $(DEV) ## Run the tests
 	@$(PY) -m pytest $(ARGS)
 
+test-slow: $(DEV) ## Run the long tests: faults at every octet, long random conversations
+	@$(PY) -m pytest -m slow $(ARGS)
+
 conformance: $(DEV) ## Count the requirements that tests prove, and write docs/conformance.md
 	@$(PY) -m tests.conformance $(ARGS)
 
@@ -92,6 +95,7 @@ interop: interop-peers ## Talk with other people's peers; an absent one is a fai
 	AMQPFORGE_REQUIRE_PEERS=1 $(PY) -m pytest tests/interop $(ARGS)
 
 bench: peers ## Compare speed with other AMQP stacks
+	sh tests/interop/install.sh
 	$(PY) -m benchmarks $(ARGS)
 
 fuzz: $(DEV) $(STAMPS)/fuzz ## Fuzz the decoders for FUZZ_SECONDS (60)

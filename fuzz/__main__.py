@@ -1,8 +1,8 @@
-"""Run the fuzzer over all decoders: ``python -m fuzz [--only CHECK] [--corpus FOLDER] [libFuzzer options]``.
+"""Run the fuzzer over the decoders and the engine: ``python -m fuzz [--only CHECK] [--corpus FOLDER] [...]``.
 
-The first octet of an input picks the check (see :mod:`fuzz.checks`), the rest goes to the decoder. The corpus
-starts from the vectors and captures in ``tests``. It is thrown away at the end unless a folder is named. An
-input that breaks the rule is kept in the working directory as ``crash-...``.
+The first octet of an input picks the check (see :mod:`fuzz.checks`), the rest goes to what it checks. The
+corpus starts from the vectors and captures in ``tests``. It is thrown away at the end unless a folder is
+named. An input that breaks the rule is kept in the working directory as ``crash-...``.
 
 Exit status: 0 if nothing was found, another if something was.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(include=["amqpforge_protocol"]):
+with atheris.instrument_imports(include=["amqpforge_protocol", "amqpforge.engine"]):
     from fuzz.checks import CHECKS
     from fuzz.seeds import seeds
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the fuzzer; returns its exit status, or ends the process."""
     parser = argparse.ArgumentParser(
         prog="python -m fuzz",
-        description="Fuzz the decoders; unknown options go to libFuzzer.",
+        description="Fuzz the decoders and the engine; unknown options go to libFuzzer.",
         allow_abbrev=False,
     )
     parser.add_argument("--only", choices=NAMES, help="give every input to one check")

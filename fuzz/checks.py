@@ -1,8 +1,8 @@
-"""All checks of all dialects by name: that of the dialect's package, and that of the check in its module."""
+"""All checks by name: that of the dialect's package or of the engine, and that of the check in its module."""
 
 from __future__ import annotations
 
-from fuzz import amqp_1_0, amqp_1_0_draft, class_method
+from fuzz import amqp_1_0, amqp_1_0_draft, class_method, engine
 from fuzz.invariants import Check
 
 CHECKS: dict[str, Check] = {
@@ -12,6 +12,7 @@ CHECKS: dict[str, Check] = {
         "amqp_0_9_1": class_method.CHECKS_0_9_1,
         "amqp_0_10_preview": class_method.CHECKS_0_10_PREVIEW,
         "amqp_1_0_draft": amqp_1_0_draft.CHECKS,
+        "engine": engine.CHECKS,
     }.items()
     for name, check in checks.items()
 }

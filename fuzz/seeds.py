@@ -13,6 +13,7 @@ from amqpforge.capture.pcapng import read_pcapng
 from amqpforge.capture.source import Source
 from amqpforge.capture.tcp import Assembler, Data
 from amqpforge_protocol import amqp_0_9_1, amqp_0_10_preview
+from fuzz import engine
 from tests.codec import draft_vectors, value_vectors
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
@@ -58,6 +59,8 @@ def seeds() -> Iterator[Seed]:
     for frame in draft_vectors.FRAMES:
         yield "amqp_1_0_draft.frame", frame.octets
         yield "amqp_1_0_draft.stream", frame.octets
+    for octets in engine.seeds():
+        yield "engine.connection", octets
 
 
 def _name(dialect: object) -> str:

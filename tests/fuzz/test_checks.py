@@ -16,7 +16,7 @@ from fuzz.checks import CHECKS
 from fuzz.invariants import check_error, check_pair, check_reader
 from fuzz.seeds import seeds
 
-DIALECTS = ("amqp_0_9_1", "amqp_0_10_preview", "amqp_1_0_draft")
+DIALECTS = ("amqp_0_9_1", "amqp_0_10_preview", "amqp_1_0_draft", "engine")
 LONGEST = 512
 """Octets of a seed that is changed here; the fuzzer takes longer ones."""
 

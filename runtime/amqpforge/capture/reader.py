@@ -26,6 +26,7 @@ _MAGIC_LOOK = 12  # octets that tell the binary formats apart
 _TEXT_LOOK = 4096  # octets looked at to see whether an input is text
 _PIECE = 64 * 1024  # octets of a stream dump at a time
 
+OnEnd = Callable[[int, Direction, int | None, bool], None]
 _PacketReader = Callable[[Source, Remark], Iterator[Packet]]
 _PACKET_READERS: dict[Format, _PacketReader] = {"pcap": read_pcap, "pcapng": read_pcapng}
 
@@ -35,7 +36,10 @@ class CaptureReader:
 
     `direction` is that direction; captures know their own. `first_number` numbers the first stream, `streams`
     names those that are wanted (None: all), `remark` is told what is odd about the input as a whole. Without
-    a `dialect`, protocol headers decide how a connection is decoded.
+    a `dialect`, protocol headers decide how a connection is decoded. `on_end` is called when a direction of a
+    captured stream ends, behind its last record but for one that says that the end cuts a frame: with the
+    number of the stream, the direction, the time, and whether its sender ended it (if not, the capture is
+    over).
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class CaptureReader:
         streams: Collection[int] | None = None,
         dialect: Dialect | None = None,
         limits: TcpLimits = DEFAULT_TCP_LIMITS,
+        on_end: OnEnd | None = None,
     ) -> None:
         self._source = Source(read)
         self._remark = remark
@@ -59,6 +64,7 @@ class CaptureReader:
         self._assembler = Assembler(limits, first_number=first_number)
         self._conversations: dict[int, Conversation] = {}
         self._dumped = False
+        self._on_end = on_end
 
     @property
     def next_number(self) -> int:
@@ -112,6 +118,8 @@ class CaptureReader:
             return conversation.data(half.direction, offset, time, event.data)
         if isinstance(event, Gap):
             return conversation.gap(half.direction, offset, time, event.length)
+        if self._on_end is not None:
+            self._on_end(number, half.direction, time, event.closed)
         records = conversation.end(half.direction, offset, time, event.closed)
         if all(half.ended for half in half.stream.halves):
             del self._conversations[number]

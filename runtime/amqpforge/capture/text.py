@@ -15,7 +15,7 @@ from amqpforge.capture.record import Header, Record
 from amqpforge.notation import Composite, composite, is_composite
 from amqpforge_protocol.amqp_1_0 import Array, Described, Map, Symbol
 
-__all__ = ["Line", "describe", "line"]
+__all__ = ["Line", "clock", "describe", "line", "printable"]
 
 _SHOWN_OCTETS = 32
 _BARE_SYMBOL = re.compile(r"[A-Za-z0-9_.:/*+@$-]+")
@@ -41,7 +41,7 @@ def line(record: Record) -> Line:
     """The line of a record: time in UTC (where known), stream, direction, channel, what it is, its fields,
     its payload.
     """
-    time = "" if record.time is None else _clock(record.time) + "  "
+    time = "" if record.time is None else clock(record.time) + "  "
     channel = "" if record.channel is None else f"ch {record.channel}"
     payload = f"+{record.payload_bytes} octets" if record.payload_bytes else ""
     name, details = _content(record)
@@ -78,9 +78,28 @@ def describe(value: Any) -> str:
     return str(value)
 
 
+def clock(time: int) -> str:
+    """The time of day in UTC of nanoseconds since 1970, to the microsecond; seconds since then, if it is no
+    date.
+    """
+    seconds, nanoseconds = divmod(time, 1_000_000_000)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds}.{nanoseconds // 1000:06}"
+    return f"{moment:%H:%M:%S}.{nanoseconds // 1000:06}"
+
+
+def printable(text: str) -> str:
+    """A text with escapes for what could be taken for the end of a line, or for a terminal's control."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+
+
 def _content(record: Record) -> tuple[str, str]:
     if record.kind == "error":
-        return "ERROR", f"at octet {record.offset}: {_printable(record.reason or '')}"
+        return "ERROR", f"at octet {record.offset}: {printable(record.reason or '')}"
     if isinstance(record.value, Header):
         protocol = _PROTOCOL_IDS.get(record.value.protocol_id)
         if protocol is None:
@@ -93,20 +112,5 @@ def _fields(pairs: Fields) -> str:
     return ", ".join(f"{info.name}={describe(held)}" for info, held in pairs)
 
 
-def _clock(time: int) -> str:
-    seconds, nanoseconds = divmod(time, 1_000_000_000)
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{seconds}.{nanoseconds // 1000:06}"
-    return f"{moment:%H:%M:%S}.{nanoseconds // 1000:06}"
-
-
 def _quoted(text: str) -> str:
-    return _printable(json.dumps(text, ensure_ascii=False))
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return printable(json.dumps(text, ensure_ascii=False))

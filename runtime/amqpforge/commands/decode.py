@@ -15,6 +15,7 @@ from amqpforge.capture.reader import FORMATS, CaptureReader
 from amqpforge.capture.source import Read, follow
 
 if TYPE_CHECKING:
+    from amqpforge.capture.check import Checker
     from amqpforge.capture.dialects import Dialect
     from amqpforge.capture.record import Record
     from amqpforge.capture.text import Line
@@ -40,6 +41,14 @@ server), the channel, the performative, method, control or command with its
 fields as they were sent, and the size of the payload. What cannot be decoded is
 shown as an error, with its place; decoding goes on at the next frame. What is
 odd about a file as a whole is said on standard error.
+
+With --check both ends of each AMQP 1.0 connection are followed through the
+states, windows and credits of the protocol. Behind the frames of a file stands,
+for each connection: how it closed, its sessions, links and deliveries, what
+became of them, what an end still owes, and each VIOLATION with the end that is
+to blame. A frame is judged by what its sender can have seen, and what was not
+captured from its beginning is reported as unknown, not as wrong. "frame 7" is
+line 7 of `amqpforge decode --stream N FILE`.
 """
 
 EPILOG = """\
@@ -61,16 +70,34 @@ Numbers, strings and booleans stand for themselves in fields; other values are o
 {"type": "binary", "value": "00ff"}, composite ones such as {"type": "source", "fields": {...}}.
 `amqpforge encode` reads all those of AMQP 1.0.
 
+With --check, an object for each connection follows:
+  kind             "check"
+  stream           as above
+  client, server   objects: container, frames, octets, closed, error (condition and description)
+  sasl             null, or an object: mechanism, code
+  sessions, links, deliveries  how many there were
+  outcomes         how many deliveries were settled, by outcome; "none" if none was told,
+                   "pre-settled" by the sender, "aborted"
+  unsettled        how many were not
+  settle_seconds   from a delivery to its settlement on average, slowest_seconds at most, or null
+  seen_links       objects of the first 100: name, sender, source, target, deliveries, octets,
+                   outcomes, unsettled, refused, error
+  unknown          objects of the first 100: frame, time, end ("client", "server"), text
+  owed             objects: end, channel, what
+  violations       how many there were
+  seen_violations  objects of the first 100: frame, time, end, channel, rule, condition, text
+
 Examples:
   amqpforge decode trace.pcapng
   amqpforge decode --stream 2 --performative transfer trace.pcap.gz
   amqpforge decode --json trace.pcapng | jq 'select(.kind == "error")'
   amqpforge decode --method basic.publish --method basic.deliver rabbitmq.pcapng
+  amqpforge decode --check --quiet trace.pcapng
   tcpdump -i lo -U -w - port 5672 | amqpforge decode -
   amqpforge decode --direction s2c server-to-client.bin
   echo 0000000802000000 | amqpforge decode -
 
-Exit code: 0, 1 if an input could not be read, 2 for wrong usage.
+Exit code: 0, 1 if an input could not be read or --check found a violation, 2 for wrong usage.
 """
 
 _POLL_SECONDS = 0.2
@@ -100,6 +127,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=FORMATS, default="auto", help="what FILE is, if its beginning does not tell"
     )
+    parser.add_argument("--check", action="store_true", help="say who broke the protocol (AMQP 1.0)")
+    parser.add_argument("--quiet", action="store_true", help="with --check: do not show the frames")
     parser.set_defaults(usage_error=parser.error)
 
 
@@ -107,15 +136,20 @@ def run(arguments: argparse.Namespace, streams: Streams) -> int:
     """Decode the inputs, one after the other; the streams of a later one are numbered on."""
     if arguments.follow and len(arguments.files) > 1:
         arguments.usage_error("--follow takes one FILE")
+    if arguments.quiet and not arguments.check:
+        arguments.usage_error("--quiet needs --check")
     dialect = _dialect(arguments)
     wanted = _names(arguments, dialect)
+    if arguments.quiet:
+        wanted = frozenset()
     show = _shower(arguments.json, streams)
+    checker = _checker(arguments.json, streams) if arguments.check else None
     number, code = 0, 0
     for name in arguments.files:
         try:
             with ExitStack() as stack:
                 read = _open(name, arguments.follow, streams, stack)
-                number = _decode(read, name, arguments, streams, number, dialect, wanted, show)
+                number = _decode(read, name, arguments, streams, number, dialect, wanted, show, checker)
         except CaptureError as error:
             streams.stdout.flush()
             streams.complain(f"{_shown(name)}: {error}")
@@ -128,6 +162,10 @@ def run(arguments: argparse.Namespace, streams: Streams) -> int:
             code = 1
     for absent in sorted({wished for wished in arguments.stream or () if wished >= number}):
         streams.complain(f"there is no stream {absent}: {number} found, numbered from 0")
+    if checker is not None:
+        if checker.foreign:
+            streams.complain(f"not checked: {checker.foreign} frames of other protocols than AMQP 1.0")
+        code = code or (1 if checker.violations else 0)
     return code
 
 
@@ -140,6 +178,7 @@ def _decode(
     dialect: Dialect | None,
     wanted: frozenset[str] | None,
     show: _Show,
+    checker: Checker | None,
 ) -> int:
     """Show the records of one input whose first stream is `number`; returns the number of the next one's."""
     reader = CaptureReader(
@@ -150,10 +189,17 @@ def _decode(
         first_number=number,
         streams=arguments.stream,
         dialect=dialect,
+        on_end=None if checker is None else checker.end,
     )
-    for record in reader.records():
-        if wanted is None or record.name in wanted:
-            show(record)
+    try:
+        for record in reader.records():
+            if wanted is None or record.name in wanted:
+                show(record)
+            if checker is not None:
+                checker.take(record)
+    finally:
+        if checker is not None:
+            checker.finish()
     return reader.next_number
 
 
@@ -193,6 +239,21 @@ def _shower(as_json: bool, streams: Streams) -> _Show:
     if paint is not None:
         return lambda record: paint(record, line(record))
     return lambda record: streams.write(str(line(record)))
+
+
+def _checker(as_json: bool, streams: Streams) -> Checker:
+    """What checks connections, and shows what there is to say of each."""
+    from amqpforge.capture import summary
+    from amqpforge.capture.check import Checked, Checker
+
+    def conclude(checked: Checked) -> None:
+        if as_json:
+            streams.write(json.dumps(summary.as_object(checked), allow_nan=False))
+        else:
+            for text in summary.lines(checked):
+                streams.write(text)
+
+    return Checker(conclude)
 
 
 def _painter(streams: Streams) -> Callable[[Record, Line], None] | None:
