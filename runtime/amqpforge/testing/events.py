@@ -1,0 +1,128 @@
+"""What the node does about each event of an engine: the behaviour of a container that keeps queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from amqpforge.engine.events import (
+    Attached,
+    Begun,
+    Closed,
+    Credit,
+    Deliveries,
+    Detached,
+    Ended,
+    Event,
+    Opened,
+    Updates,
+)
+from amqpforge.errors import LocalError
+from amqpforge_protocol.amqp_1_0 import AmqpError, Begin, Error, LinkError, LinkState, Open
+
+from .attaching import answer_attach
+from .intake import Intake
+from .nodelink import Ending, NodeLink
+from .outlet import Outlet
+from .transactions import Controlled
+
+if TYPE_CHECKING:
+    from amqpforge.engine.delivery import OutgoingDelivery
+    from amqpforge.engine.link import Link
+
+    from .served import NodeConnection
+
+__all__ = ["react"]
+
+_LONGEST: Final = 200  # characters of a description: it has to fit into the smallest frames
+_CLOSED: Final = frozenset(
+    (
+        LinkState.CLOSED,
+        LinkState.CLOSE_SENT,
+        LinkState.CLOSE_RCVD,
+        LinkState.CLOSE_CROSSED,
+        LinkState.CLOSE_OWED,
+        LinkState.REFUSED,
+    )
+)
+
+
+def react(connection: NodeConnection, event: Event) -> None:
+    """Do what an event asks for."""
+    if isinstance(event, Deliveries):
+        known = event.link.context
+        if isinstance(known, Intake | Controlled):
+            known.on_deliveries(event.deliveries)
+    elif isinstance(event, Updates):
+        known = event.link.context
+        if isinstance(known, Outlet):
+            known.on_updates(cast("list[OutgoingDelivery]", event.deliveries))
+    elif isinstance(event, Credit):
+        known = event.link.context
+        if isinstance(known, Outlet) and known.link is event.link:
+            known.on_credit()
+    else:
+        _react_to_endpoints(connection, event)
+
+
+def _react_to_endpoints(connection: NodeConnection, event: Event) -> None:
+    if isinstance(event, Opened):
+        connection.engine.open()
+        refused = connection.refusals.pop(Open, None)
+        if refused is not None and connection.engine.may_write:
+            connection.engine.close(refused)
+    elif isinstance(event, Begun):
+        channel = event.session.remote_channel or 0
+        connection.sessions[channel] = event.session
+        refused = connection.refusals.pop((Begin, channel), None)
+        if refused is not None and event.session.may_write:
+            event.session.end(refused)
+    elif isinstance(event, Attached):
+        if event.link.state is LinkState.ATTACH_RCVD:
+            _answer(connection, event)
+    elif isinstance(event, Detached):
+        _detached(event.link)
+    elif isinstance(event, Ended):
+        _suspend(connection, Ending.SESSION, event.session)
+    elif isinstance(event, Closed):
+        _suspend(connection, Ending.CONNECTION)
+
+
+def _answer(connection: NodeConnection, event: Attached) -> None:
+    """Answer an attach; if the client's own limits leave no way to do so, end its session."""
+    link = event.link
+    session = link.session
+    refused = connection.refusals.pop((event.attach.name, event.attach.role), None)
+    try:
+        if refused is not None:
+            link.refuse(refused)
+        else:
+            answer_attach(connection, link, event.attach)
+    except LocalError as error:
+        if session is None or not session.may_write:
+            raise
+        if isinstance(link.context, NodeLink):
+            link.context.destroy()
+        text = f"the attach cannot be answered: {error}"
+        session.end(Error(condition=AmqpError.RESOURCE_LIMIT_EXCEEDED, description=text[:_LONGEST]))
+
+
+def _detached(link: Link) -> None:
+    known = link.context
+    is_stolen = link.error is not None and link.error.condition == LinkError.STOLEN
+    if not isinstance(known, NodeLink) or known.link is not link or is_stolen:
+        return
+    if link.state in _CLOSED:
+        known.destroy()
+    else:
+        known.suspend(Ending.DETACH)
+
+
+def _suspend(connection: NodeConnection, ending: Ending, session: object = None) -> None:
+    """A session is over, or all of the connection: so are the links on it, each in its own way."""
+    for known in list(connection.node_links):
+        if session is not None and known.session is not session:
+            continue
+        if known.link.state in _CLOSED:
+            known.destroy()
+        else:
+            known.suspend(ending)

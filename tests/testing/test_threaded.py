@@ -1,0 +1,168 @@
+"""The test node in a thread of its own, and the fixture of pytest."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqpforge.errors import LocalError, OperationTimedOut
+from amqpforge.message import Message
+from amqpforge.testing import ScriptedNode, ThreadedNode
+from amqpforge_protocol.amqp_1_0 import Accepted, Attach, Disposition, Open
+
+from .peer import Peer, asynchronous, bodies
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def in_thread(function: Any) -> list[BaseException]:
+    """Run an async function in another thread; returns what it has raised, when it is over."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(function())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return raised
+
+
+def test_a_sync_test_needs_no_event_loop() -> None:
+    with ScriptedNode.threaded() as node:
+
+        async def client() -> None:
+            async with Peer(node) as peer:
+                await peer.send(await peer.sender(), "m")
+
+        assert in_thread(client) == []
+        assert [message.body for message in node.messages("q")] == ["m"]
+        assert node.wait_for(lambda: node.received(Attach))[0].name == "out"
+        node.wait_for(lambda: not node.connections)
+        with pytest.raises(OperationTimedOut):
+            node.wait_for(lambda: False, timeout=0)
+    assert not [thread for thread in threading.enumerate() if "test node" in thread.name]
+
+
+@asynchronous
+async def test_an_async_test_may_use_it_too() -> None:
+    with ScriptedNode.threaded() as node:
+        async with Peer(node) as peer:
+            gate = node.script.before(Disposition).hold()
+            sender, receiver = await peer.sender(), await peer.receiver("other", credit=1)
+            delivery = sender.send(Message("m").encode())
+            peer.pump()
+            await node.wait_for_async(lambda: gate.held)
+            assert not delivery.settled
+            gate.open()
+            await peer.until(lambda: delivery.settled)
+            assert delivery.remote_state == Accepted()
+            node.put("other", "put from outside")
+            assert bodies(await peer.receive(receiver)) == ["put from outside"]
+            node.connections[0].cut()
+            await peer.until(lambda: peer.is_lost)
+
+
+def test_it_can_be_entered_once() -> None:
+    node = ThreadedNode()
+    with pytest.raises(LocalError, match="not entered"):
+        node.wait_for(lambda: True)
+    with node, pytest.raises(LocalError, match="entered already"):
+        node.__enter__()
+
+
+def meet_an_error_in_the_script() -> None:
+    def fail(_: object) -> None:
+        raise ZeroDivisionError("in the script")
+
+    async def client() -> None:
+        peer = await Peer(node).connect()
+        peer.engine.open()
+        peer.pump()
+        await peer.until(lambda: peer.is_lost)
+
+    with ThreadedNode() as node:
+        node.script.on(Open).do(fail)
+        assert in_thread(client) == []
+
+
+def test_what_a_function_of_the_test_raises_is_told() -> None:
+    with pytest.raises(ZeroDivisionError, match="in the script"):
+        meet_an_error_in_the_script()
+
+
+# ---- the plugin ----
+
+TESTS = """
+import asyncio
+import socket
+import pytest
+
+def test_sync(amqp_node):
+    with socket.create_connection(("127.0.0.1", amqp_node.port)) as client:
+        amqp_node.wait_for(lambda: amqp_node.connections)
+        client.sendall(b"AMQP\\x00\\x01\\x00\\x00")
+        assert client.recv(8) == b"AMQP\\x00\\x01\\x00\\x00"
+
+def test_async(amqp_node):
+    async def check():
+        reader, writer = await asyncio.open_connection("127.0.0.1", amqp_node.port)
+        await amqp_node.wait_for_async(lambda: amqp_node.connections)
+        writer.close()
+        await writer.wait_closed()
+    asyncio.run(check())
+
+@pytest.mark.amqp_node("mine", queues=["a"], makes_queues=False)
+def test_options(amqp_node):
+    assert amqp_node.container.id == "mine"
+    assert amqp_node.queues == ["a"]
+
+def test_script_that_fails(amqp_node):
+    amqp_node.script.on(object).do(lambda seen: 1 // 0)
+    with socket.create_connection(("127.0.0.1", amqp_node.port)) as client:
+        client.sendall(b"AMQP\\x00\\x01\\x00\\x00")
+        assert client.recv(8) == b""
+"""
+
+
+def run_pytest(folder: Path, source: str, *options: str) -> str:
+    """Run tests in a process of their own, which knows the plugin as an installation would."""
+    (folder / "test_it.py").write_text(source, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "amqpforge.pytest_plugin", "-p", "no:cacheprovider"]
+    run = subprocess.run(
+        [*command, "--strict-markers", "-W", "error", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return run.stdout + run.stderr
+
+
+def test_the_fixture_serves_sync_and_async_tests(tmp_path: Path) -> None:
+    output = run_pytest(tmp_path, TESTS, "-q")
+    assert "4 passed, 1 error" in output, output
+    assert "ZeroDivisionError" in output
+    assert "ERROR at teardown of test_script_that_fails" in output
+
+
+def test_the_plugin_loads_nothing_else_before_the_fixture_is_used(tmp_path: Path) -> None:
+    source = (
+        "import sys\n"
+        "def test_it():\n"
+        "    print(sorted(name for name in sys.modules if name.startswith('amqpforge')))\n"
+    )
+    output = run_pytest(tmp_path, source, "-s", "-q")
+    loaded = re.findall(r"'(amqpforge[^']*)'", output)
+    assert loaded == ["amqpforge", "amqpforge.pytest_plugin"], output
