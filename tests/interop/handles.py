@@ -294,6 +294,10 @@ class ForeignServer(Handle):
         """Close the links to and from an address with an error, and wait until the clients closed theirs."""
         self.ask("detach", seconds, address=address, condition=condition, description=description)
 
+    def end(self, address: str, condition: str, description: str, seconds: float = SECONDS) -> None:
+        """End the sessions of the links to and from an address with an error; wait until they are gone."""
+        self.ask("end", seconds, address=address, condition=condition, description=description)
+
     def disconnect(self, condition: str, description: str, seconds: float = SECONDS) -> None:
         """Close every connection with an error, and wait until all are gone."""
         self.ask("disconnect", seconds, condition=condition, description=description)

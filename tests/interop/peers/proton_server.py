@@ -113,15 +113,20 @@ class Server:
         await self._until(lambda: not queue.unsettled, f"the settlement of all at {address}")
 
     async def detach(self, *, address: str, condition: str, description: str) -> None:
-        queue = self._queue(address)
-        links = [
-            link for wire in self._wires for link in _links(wire) if getattr(link, "queue", None) is queue
-        ]
+        links = self._links_at(address)
         for link in links:
             link.condition = proton.Condition(condition, description)
             link.close()
         self._pump()
         await self._until(lambda: all(link.is_gone for link in links), "the detach of the clients")
+
+    async def end(self, *, address: str, condition: str, description: str) -> None:
+        links = self._links_at(address)
+        for link in links:
+            link.session.condition = proton.Condition(condition, description)
+            link.session.close()
+        self._pump()
+        await self._until(lambda: all(link.is_gone for link in links), "the end of the clients' sessions")
 
     async def disconnect(self, *, condition: str, description: str) -> None:
         for wire in self._wires:
@@ -265,6 +270,12 @@ class Server:
     def _pump_soon(self) -> None:
         """From inside the events of one connection, which is pumped already."""
         asyncio.get_running_loop().call_soon(self._pump)
+
+    def _links_at(self, address: str) -> list[Any]:
+        queue = self._queue(address)
+        return [
+            link for wire in self._wires for link in _links(wire) if getattr(link, "queue", None) is queue
+        ]
 
     def _queue(self, address: str) -> Queue:
         if address not in self._queues:

@@ -26,8 +26,7 @@ class Client extends ClientConnection {
         const source = {};
         if (copy) source.distribution_mode = 'copy';
         if (selector !== null) {
-            const descriptor = rhea.types.wrap_symbol(SELECTOR);
-            source.filter = { selector: rhea.types.wrap_described(selector, descriptor) };
+            source.filter = { selector: rhea.types.wrap_described(selector, SELECTOR) };
         }
         return this.onSession(async (session) => {
             const link = this.receiver(session, address, mode, receiver_mode, source);

@@ -117,14 +117,25 @@ class Server extends Player {
     }
 
     async detach({ address, condition, description }) {
-        const links = [...this.links].filter((link) => link.queue.address === address);
+        const links = this.linksAt(address);
         for (const link of links) link.close({ condition, description });
         await this.until(() => !links.some((link) => this.links.has(link)), 'the detach of the clients');
+    }
+
+    async end({ address, condition, description }) {
+        const links = this.linksAt(address);
+        for (const session of new Set(links.map((link) => link.session)))
+            session.close({ condition, description });
+        await this.until(() => !links.some((link) => this.links.has(link)), 'the end of the sessions');
     }
 
     async disconnect({ condition, description }) {
         for (const connection of this.connections) connection.close({ condition, description });
         await this.until(() => !this.connections.size, 'the close of the clients');
+    }
+
+    linksAt(address) {
+        return [...this.links].filter((link) => link.queue.address === address);
     }
 
     // --- events --------------------------------------------------------------------------------------------
