@@ -1,11 +1,86 @@
-"""amqpforge: an AMQP engine forged from the protocol's own definitions.
+"""amqpforge: AMQP for Python, on an engine forged from the protocol's own definitions.
 
-Importing this package loads nothing else: the parts that need the generated protocol package, or anything
-heavier, are imported when they are used.
+::
+
+    async with amqpforge.connect("amqp://localhost") as connection:
+        async with connection.sender("queue") as sender:
+            await sender.send("hello")
+
+:mod:`amqpforge.blocking` has the same names for code without asyncio. Importing this package loads nothing
+else: each name below is imported when it is used first.
 """
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amqpforge.client import (
+        Connection,
+        Credentials,
+        Delivery,
+        Receiver,
+        Reconnect,
+        Sender,
+        Transaction,
+        connect,
+    )
+    from amqpforge.errors import (
+        AmqpforgeError,
+        AuthenticationFailed,
+        ConnectionClosed,
+        ConnectionLost,
+        EndpointClosed,
+        LinkDetached,
+        LocalError,
+        NegotiationFailed,
+        NotAccepted,
+        OperationTimedOut,
+        ProtocolViolation,
+        SessionEnded,
+    )
+    from amqpforge.message import Message
+    from amqpforge.url import Url, parse_url
+
+__all__ = [
+    "AmqpforgeError",
+    "AuthenticationFailed",
+    "Connection",
+    "ConnectionClosed",
+    "ConnectionLost",
+    "Credentials",
+    "Delivery",
+    "EndpointClosed",
+    "LinkDetached",
+    "LocalError",
+    "Message",
+    "NegotiationFailed",
+    "NotAccepted",
+    "OperationTimedOut",
+    "ProtocolViolation",
+    "Receiver",
+    "Reconnect",
+    "Sender",
+    "SessionEnded",
+    "Transaction",
+    "Url",
+    "__version__",
+    "connect",
+    "parse_url",
+]
 
 __version__ = "0.1.0"
+
+_CLIENT = frozenset(
+    ("Connection", "Credentials", "Delivery", "Receiver", "Reconnect", "Sender", "Transaction", "connect")
+)
+_HOMES = {"Message": "amqpforge.message", "Url": "amqpforge.url", "parse_url": "amqpforge.url"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "amqpforge.client" if name in _CLIENT else _HOMES.get(name, "amqpforge.errors")
+    value = globals()[name] = getattr(importlib.import_module(home), name)
+    return value

@@ -104,10 +104,15 @@ async def test_users_are_known_by_sasl(rhea: ForeignServer) -> None:
 async def test_a_close_with_an_error_is_told(rhea: ForeignServer) -> None:
     url = await to_thread(rhea.listen, scheme="amqp+ws")
     connection = await connect(url, reconnect=None)
+    wire = connection._wire
+    assert wire is not None
+    assert wire.driver is not None
     await to_thread(rhea.disconnect, "amqp:connection:forced", "we close early")
     with pytest.raises(ConnectionClosed, match="we close early") as caught:
         await connection.wait_closed()
     assert caught.value.condition == "amqp:connection:forced"
+    await wire.driver.lost
+    assert wire.driver.error is None
 
 
 def test_the_blocking_client_does_it_too(rhea: ForeignServer) -> None:

@@ -1,0 +1,368 @@
+"""What senders and receivers share: being attached, lost, attached again, and closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+
+from amqpforge.engine.receiver import Receiver as ReceiverEnd
+from amqpforge.engine.sender import Sender as SenderEnd
+from amqpforge.errors import (
+    AmqpforgeError,
+    EndpointClosed,
+    LinkDetached,
+    LocalError,
+    OperationTimedOut,
+)
+from amqpforge_protocol.amqp_1_0 import (
+    AmqpError,
+    Coordinator,
+    LinkError,
+    LinkState,
+    Role,
+    Source,
+    Target,
+)
+
+from .waiting import DEFAULT, Timeout, fresh, time_limit, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from amqpforge.engine.events import Attached, Detached
+    from amqpforge_protocol.amqp_1_0 import Attach
+
+    from .connection import Connection
+    from .sessions import Session
+
+__all__ = ["End", "Link"]
+
+End = TypeVar("End", SenderEnd, ReceiverEnd)
+
+_CAN_CLOSE: Final = frozenset((LinkState.ATTACH_SENT, LinkState.ATTACHED))
+_log = logging.getLogger("amqpforge.link")
+
+
+class Link(Generic[End]):
+    """One end of a link as applications hold it. It stays the same when the connection is lost and made anew.
+
+    Many tasks may use one link. It is made by a connection, and closed by :meth:`close` or at the end of its
+    ``async with`` block.
+    """
+
+    #: Settings of a session of its own; None: it goes with others on one session.
+    session_settings: Any = None
+    #: Whether it is attached again after it was lost; else it is over then.
+    recovers = True
+
+    def __init__(self, connection: Connection, make: Callable[[], End]) -> None:
+        """``make`` makes an end to attach: the first one, and others for when one cannot be resumed."""
+        end = make()
+        self._make: Callable[[], End] = make
+        self._connection: Connection = connection
+        self._loop = connection.loop
+        self._wake = connection.wake
+        self._end: End = end
+        end.context = self
+        self._home: Session | None = None
+        self._error: AmqpforgeError | None = None
+        self._attached: asyncio.Future[None] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._back: asyncio.Future[None] | None = None
+        self._is_attached = False
+        self._was_attached = False
+        self._is_closing = False
+        self._reattached = 0
+        self._failures = 0
+        self._resumes = True
+        self._is_resuming = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r} {self._end.state.name}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None and self._error is None:
+                await self.finish_work()
+        finally:
+            await self.close()
+
+    # --- what applications see --------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the link: unique among the links of its direction between the two containers."""
+        return self._end.name
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that it belongs to."""
+        return self._connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is of use: it is not closed, and not given up. It may be waiting for a connection."""
+        return self._error is None and not self._is_closing
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether both ends are attached just now."""
+        return self._is_attached
+
+    @property
+    def error(self) -> AmqpforgeError | None:
+        """Why it is over; None while it is not, or if it was closed from here."""
+        return self._error if self._gone.done() and not self._is_closing else None
+
+    @property
+    def remote_properties(self) -> Mapping[str, Any]:
+        """What the peer's attach told beyond what has a name here."""
+        remote = self._end.remote
+        return (remote.properties if remote is not None else None) or {}
+
+    @property
+    def remote_capabilities(self) -> tuple[str, ...]:
+        """The extensions that the peer offers: on this link, and at the node that it leads to."""
+        return _capabilities(self._end.remote)
+
+    async def wait_attached(self, *, timeout: Timeout = DEFAULT) -> None:
+        """Wait until both ends are attached, again perhaps.
+
+        Raises:
+            OperationTimedOut: they are not in time.
+            AmqpforgeError: the link is over.
+        """
+        async with time_limit(self._connection.limit(timeout), f"waiting for {self!r} to be attached"):
+            while not self._is_attached:
+                self._check()
+                if self._back is None or self._back.done():
+                    self._back = self._loop.create_future()
+                await asyncio.shield(self._back)
+
+    async def close(self, *, timeout: Timeout = DEFAULT) -> None:
+        """Close the link at both ends; nothing happens if it is over already.
+
+        Whatever the peer answers, or does not answer, this ends within ``timeout`` seconds.
+        """
+        limit = self._connection.limit(timeout)
+        if not self._is_closing and not self._gone.done():
+            self._is_closing = True
+            self._before_close()
+            if self._end.state in _CAN_CLOSE:
+                self._end.close()
+                self._wake()
+            else:
+                self._finish(None)
+        if not self._gone.done():
+            try:
+                await wait_for(asyncio.shield(self._gone), limit, f"closing {self!r}")
+            except OperationTimedOut as error:
+                _log.warning("%s: the peer does not answer", error)
+        self._finish(None)
+
+    # --- for the kinds ----------------------------------------------------------------------------------
+
+    async def finish_work(self) -> None:
+        """The block of the link, or of the connection, ends as it should: do what is left to be done."""
+
+    def _before_close(self) -> None:
+        """The link is going to be closed by us."""
+
+    def _ready(self) -> None:
+        """The link is attached, again perhaps."""
+
+    def _suspend(self, error: AmqpforgeError) -> None:
+        """The link has lost its session, and will be attached again."""
+
+    def _abandon(self, error: AmqpforgeError) -> None:
+        """The link is over: nobody waits for it any more."""
+
+    def _repeat(self, end: End) -> None:
+        """Another end, a new one, is going to be attached; ``end`` is the one that was lost."""
+
+    def _survives(self, end: End) -> bool:
+        """Whether the peer keeps its terminus for a while when it has lost the link."""
+        raise NotImplementedError
+
+    def _check(self) -> None:
+        """See that the link is of use.
+
+        Raises:
+            AmqpforgeError: why it is not.
+        """
+        if self._error is not None:
+            raise fresh(self._error)
+        if self._is_closing:
+            raise LocalError(f"{self!r} is closed")
+
+    # --- for sessions and the connection ----------------------------------------------------------------
+
+    def attach_on(self, session: Session) -> None:
+        """Attach to a session that has begun."""
+        engine = session.engine
+        if engine is None or self._gone.done() or self._end.is_attached:
+            return
+        self._is_resuming = self._end.state is LinkState.SUSPENDED
+        try:
+            engine.attach(self._end)
+        except LocalError as error:
+            self.fail(error)
+        self._wake()
+
+    async def opened(self, timeout: float | None) -> None:
+        """Wait until the link is attached for the first time.
+
+        Raises:
+            LinkDetached: the peer refused it.
+            SessionEnded: the peer ended the session instead of answering.
+            OperationTimedOut: the peer does not answer.
+        """
+        try:
+            await wait_for(self._attached, timeout, f"attaching the link {self.name!r}")
+        except BaseException:
+            self._end.context = None
+            if self._end.state in _CAN_CLOSE:
+                self._end.close()
+                self._wake()
+            self._finish(None)
+            raise
+
+    def on_attached(self, event: Attached) -> None:
+        """The peer's attach is in: the answer to ours, or its own try to resume the link."""
+        if event.is_refused:
+            return
+        if self._end.state is LinkState.ATTACH_RCVD:
+            self._end.attach()
+            self._wake()
+        if not self._end.is_attached:
+            return
+        self._is_attached = True
+        _log.debug("%r is attached", self)
+        if self._was_attached:
+            self._reattached += 1
+        self._was_attached = True
+        self._ready()
+        if not self._attached.done():
+            self._attached.set_result(None)
+        self._note_back()
+
+    def _note_back(self) -> None:
+        if self._back is not None and not self._back.done():
+            self._back.set_result(None)
+
+    def on_detached(self, event: Detached) -> None:
+        """The link is detached, by whichever end."""
+        was_attached, self._is_attached = self._is_attached, False
+        if self._is_closing:
+            if self._end.state is LinkState.CLOSE_CROSSED:  # RabbitMQ never attaches again to close its end.
+                self._end.lose(None)
+            self._finish(None)
+            return
+        error = event.error or LinkDetached(f"the peer detached the link {self.name!r}")
+        _log.info("%r: %s", self, error)
+        if was_attached and self._can_return(error):
+            self._suspend(error)  # The peer keeps its terminus as long as the session lasts, if not longer.
+            self._failures += 1
+            if self._home is not None:
+                self._home.attach_later(self, self._failures)
+        elif self.forgo_resuming(error) and self._home is not None:
+            self._home.attach_later(self, 1)
+        else:
+            self.fail(error)
+
+    def _can_return(self, error: LinkDetached) -> bool:
+        """Whether a link that the peer has detached is worth to be attached again."""
+        is_kept = self._end.state in (LinkState.DETACHED, LinkState.SUSPENDED)
+        is_harmless = error.error is None or error.condition == LinkError.DETACH_FORCED
+        return is_kept and is_harmless and self.recovers and self._failures < _MOST_RETURNS
+
+    def closing(self) -> None:
+        """The connection is going to be closed by us."""
+        if not self._is_closing and not self._gone.done():
+            self._is_closing = True
+            self._before_close()
+
+    def suspended(self, error: AmqpforgeError) -> None:
+        """The session is lost; another one is coming."""
+        self._is_attached = False
+        if self._is_closing:
+            self._finish(None)
+        elif not self.recovers:
+            self.fail(error)
+        elif not self._gone.done():
+            self._prepare_return(error)
+
+    def _prepare_return(self, error: AmqpforgeError) -> None:
+        """See whether the end that was lost can be attached again, or it has to be another one.
+
+        A link is resumed if the peer's terminus outlives its session. Else there is nothing to resume, and
+        many peers take an attach amiss that tries to.
+        """
+        end = self._end
+        is_known = end.state is LinkState.SUSPENDED and self._was_attached
+        if not (is_known and self._resumes and self._survives(end)):
+            self._renew()
+        self._suspend(error)
+
+    def _renew(self) -> None:
+        end, self._end = self._end, self._make()
+        end.context = None
+        self._end.context = self
+        self._repeat(end)
+
+    def forgo_resuming(self, error: AmqpforgeError) -> bool:
+        """If an error says that the peer does not know how to resume, do without from now on; returns whether
+        it is worth another try.
+        """
+        condition = error.condition if isinstance(error, EndpointClosed) else None
+        if not self._is_resuming or condition != AmqpError.NOT_IMPLEMENTED:
+            return False
+        self._resumes = self._is_resuming = False
+        self._renew()
+        return True
+
+    def fail(self, error: AmqpforgeError) -> None:
+        """The link is over, and not by our will."""
+        if self._gone.done():
+            return
+        self._error = error
+        self._finish(error)
+
+    def _finish(self, error: AmqpforgeError | None) -> None:
+        if self._gone.done():
+            return
+        self._gone.set_result(None)
+        self._is_attached = False
+        self._is_closing = self._is_closing or error is None
+        reason = error or LinkDetached(f"the link {self.name!r} was closed")
+        self._error = reason
+        if not self._attached.done():
+            self._attached.set_exception(fresh(reason))
+            self._attached.exception()  # Whoever waits for it gets it; it may be that nobody does.
+        self._abandon(reason)
+        self._note_back()
+        if self._home is not None:
+            self._home.remove(self)
+
+
+_MOST_RETURNS: Final = 5
+"""How often in its life a link is attached again that the peer detaches without losing the session."""
+
+
+def _capabilities(remote: Attach | None) -> tuple[str, ...]:
+    """What an attach offers, and the node at its end; each once."""
+    if remote is None:
+        return ()
+    node = remote.source if remote.role is Role.SENDER else remote.target
+    at_node = node.capabilities if isinstance(node, Source | Target | Coordinator) else None
+    return tuple(dict.fromkeys((*(remote.offered_capabilities or ()), *(at_node or ()))))

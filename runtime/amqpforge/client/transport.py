@@ -1,0 +1,268 @@
+"""Carries octets between a socket and the engine of one connection, and calls the engine when time is up.
+
+There is one call of ``write`` for all that was asked for in one turn of the event loop, and one timer for the
+connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from amqpforge.errors import NegotiationFailed
+from amqpforge.sasl import Computed, ServerReply, Work
+
+if TYPE_CHECKING:
+    from amqpforge.engine.connection import Connection
+    from amqpforge.engine.layers import Stack
+
+    from .tap import Tap
+
+__all__ = ["Driver", "is_loopback"]
+
+_HIGH_WATER: Final = 262_144
+
+_log = logging.getLogger("amqpforge.transport")
+
+
+class Driver(asyncio.Protocol):
+    """The protocol of asyncio around a stack of layers with a connection on top.
+
+    Attributes:
+        octets_received: octets that came in so far.
+        lost: done when the transport is gone.
+        error: what the transport broke with; None if it just ended.
+        flushed: called after the engine was asked for its output: what waited may be on its way now.
+    """
+
+    def __init__(
+        self,
+        stack: Stack[Connection],
+        report: Callable[[Sequence[Any]], None],
+        *,
+        tls: tuple[ssl.SSLContext, str] | None = None,
+        tap: Tap | None = None,
+    ) -> None:
+        """Drive an engine.
+
+        Args:
+            stack: the layers, and the connection.
+            report: takes what the engine tells, in batches.
+            tls: the context and the name of the server, for TLS that a protocol header asks for.
+            tap: sees all octets, as they are inside TLS.
+        """
+        self._stack = stack
+        self._engine = stack.connection
+        self._report = report
+        self._tls = tls
+        self._tap = tap
+        self._loop = asyncio.get_running_loop()
+        self._now = self._loop.time
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._layer: asyncio.Task[None] | None = None
+        self._is_awake = False
+        self._is_blocked = False
+        self._is_lost = False
+        self._reads = True
+        self.octets_received = 0
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        self.error: BaseException | None = None
+        self.flushed: Callable[[], None] = _nothing
+
+    # --- what the connection asks for -------------------------------------------------------------------
+
+    @property
+    def mechanism(self) -> str | None:
+        """The SASL mechanism in use; None without one."""
+        return self._stack.sasl.mechanism if self._stack.sasl is not None else None
+
+    def wake(self) -> None:
+        """There may be something to send: it goes out at the end of this turn of the loop."""
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._flush)
+
+    def abort(self) -> None:
+        """Drop the transport; what waits is not written."""
+        if self._layer is not None:
+            self._layer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- what asyncio tells -----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_HIGH_WATER)
+        if is_loopback(transport):
+            self._stack.is_private = True
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        if self._tap is not None:
+            self._tap.received(data)
+        self.octets_received += len(data)
+        self._stack.receive(data, self._now())
+        self._after_input()
+
+    def eof_received(self) -> bool:
+        self._end_input()
+        self._flush()
+        return False  # Of what is written by now nothing is lost; then the transport closes.
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc is not None:
+            _log.debug("the transport is lost: %s", exc)
+            self.error = self.error or exc
+        self._is_lost = True
+        self._transport = None
+        self._end_input()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._tap is not None:
+            self._tap.ended()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self.wake()
+
+    # --- turns ------------------------------------------------------------------------------------------
+
+    def _end_input(self) -> None:
+        self._stack.end_of_input(self._now())
+        self._after_input()
+
+    def _after_input(self) -> None:
+        stack = self._stack
+        happened = stack.events()
+        if happened:
+            self._report(happened)
+        if stack.work is not None or stack.wants_tls:
+            self._negotiate()
+        if self._reads is not stack.wants_input and self._transport is not None:
+            self._reads = not self._reads
+            if self._reads:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+        if not self._is_awake:
+            self._is_awake = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_awake = False
+        transport = self._transport
+        if transport is not None:
+            try:
+                self._write_out(transport)
+            except Exception as error:  # A fault of ours must not leave a connection that never moves again.
+                _log.exception("the engine failed")
+                self.error = error
+                transport.abort()
+
+    def _write_out(self, transport: asyncio.Transport) -> None:
+        stack = self._stack
+        if not self._is_blocked:
+            octets = stack.data_to_send(self._now())
+            if octets:
+                if self._tap is not None:
+                    self._tap.sent(octets)
+                transport.write(octets)
+            happened = stack.events()
+            if happened:
+                self._report(happened)
+            self.flushed()
+            if self._engine.ready and not self._is_blocked:
+                self.wake()
+        if stack.is_over or stack.error is not None:
+            transport.close()
+        self._arm()
+
+    def _arm(self) -> None:
+        """See that the engine is called at its deadline; an earlier call does no harm."""
+        deadline = self._stack.next_deadline()
+        if deadline is None:
+            return
+        timer = self._timer
+        if timer is not None:
+            if timer.when() <= deadline:
+                return
+            timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._timer = None
+        blocked, self._is_blocked = self._is_blocked, False  # What the clock asks for is little.
+        self._flush()
+        self._is_blocked = self._is_blocked or blocked
+
+    # --- layers -----------------------------------------------------------------------------------------
+
+    def _negotiate(self) -> None:
+        """Do what a layer asks for outside of the event loop's thread, or of the transport."""
+        if self._layer is not None:
+            return
+        work = self._stack.work
+        self._layer = self._loop.create_task(self._start_tls() if work is None else self._compute(work))
+        self._layer.add_done_callback(self._negotiated)
+
+    def _negotiated(self, task: asyncio.Task[None]) -> None:
+        self._layer = None
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self.error = error
+            self.abort()
+        else:
+            self._after_input()
+
+    async def _compute(self, work: Work[bytes] | Work[ServerReply]) -> None:
+        """PBKDF2 and the like take too long for the loop."""
+        computed: Computed = await self._loop.run_in_executor(None, work.run)
+        self._stack.resume(computed, self._now())
+
+    async def _start_tls(self) -> None:
+        stack, transport = self._stack, self._transport
+        if self._tls is None or transport is None:
+            raise NegotiationFailed("TLS was asked for without a context for it")
+        octets = stack.data_to_send(self._now())
+        if octets:
+            transport.write(octets)
+        if stack.octets_for_tls():
+            raise NegotiationFailed("the server sent octets of TLS ahead of ours")
+        context, name = self._tls
+        secured = await self._loop.start_tls(transport, self, context, server_hostname=name)
+        if secured is None:
+            raise NegotiationFailed("the transport was lost where TLS was to begin")
+        self._transport = secured
+        stack.tls_established()
+
+
+def is_loopback(transport: asyncio.BaseTransport) -> bool:
+    """Whether the other end of a transport is on this machine."""
+    peer = transport.get_extra_info("peername")
+    if not isinstance(peer, tuple):
+        return True  # A socket of the file system.
+    try:
+        return ip_address(str(peer[0]).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _nothing() -> None:
+    """Nobody waits."""
