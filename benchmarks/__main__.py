@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import amqp_0_9_1, amqp_0_10_preview, amqp_1_0, amqp_1_0_draft, processes, report
+from benchmarks import amqp_0_9_1, amqp_0_10_preview, amqp_1_0, amqp_1_0_draft, messaging, processes, report
 from benchmarks.case import Case
 from benchmarks.stack import Stack, WrongResultError, check
 from benchmarks.suite import DIRECTIONS, Suite
@@ -30,12 +30,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description="Compare speed with other AMQP stacks."
     )
     parser.add_argument(
-        "--quick", action="store_true", help="fewer, shorter rounds; no figures of whole processes"
+        "--quick",
+        action="store_true",
+        help="fewer, shorter rounds; no broker, no figures of whole processes",
     )
     parser.add_argument(
         "--case",
         action="append",
-        choices=[case.name for suite in SUITES for case in suite.cases],
+        choices=[*(case.name for suite in SUITES for case in suite.cases), *messaging.CASES],
         help="only this case",
     )
     parser.add_argument(
@@ -94,6 +96,22 @@ def _tables(chosen: list[str] | None, effort: Effort, say: Say) -> list[report.T
     return tables
 
 
+def _findings(chosen: list[str] | None, is_quick: bool, say: Say) -> messaging.Findings | None:
+    """What whole peers do; None if they are not asked for, or one broke, which is said."""
+    kinds = [name for name in chosen or () if name in messaging.CASES]
+    if chosen and not kinds:
+        return None
+    effort = messaging.QUICK if is_quick else messaging.Effort()
+    try:
+        findings = messaging.measure_peers(kinds, effort, say)
+    except messaging.ChildError as error:
+        say(f"not measured: {error}")
+        return None
+    for line in [*messaging.lines(findings), ""]:
+        say(line)
+    return findings
+
+
 def _process_figures(say: Say) -> list[processes.Figure]:
     found: list[processes.Figure] = []
     try:
@@ -116,17 +134,26 @@ def main(arguments: list[str] | None = None) -> int:
     say(f"Python {platform.python_version()}")
     try:
         tables = _tables(options.case, QUICK if options.quick else Effort(), say)
+        _show(tables, say)
+        findings = _findings(options.case, options.quick, say)
     except WrongResultError as error:
         print(f"wrong result: {error}", file=sys.stderr)
         return 1
-    say("Times of one call; ratio: how many times as long the other stack takes.\n")
+    figures = [] if options.quick or options.no_processes else _process_figures(say)
+    if options.json:
+        content = report.as_json(tables, figures)
+        if findings is not None:
+            content["messaging"] = messaging.as_json(findings)
+        _write_json(options.json, content)
+    return 0
+
+
+def _show(tables: list[report.Table], say: Say) -> None:
+    if tables:
+        say("Times of one call; ratio: how many times as long the other stack takes.\n")
     for table in tables:
         for line in [*table.lines(), ""]:
             say(line)
-    figures = [] if options.quick or options.no_processes else _process_figures(say)
-    if options.json:
-        _write_json(options.json, report.as_json(tables, figures))
-    return 0
 
 
 def _write_json(target: str, content: dict[str, Any]) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 import benchmarks.__main__ as program
-from benchmarks import processes, report, timing
+from benchmarks import messaging, processes, report, timing
 from benchmarks.amqp_0_9_1 import cases as cases_0_9_1
 from benchmarks.amqp_1_0 import ours
 from benchmarks.amqp_1_0.cases import ATTACH, FLOW, MESSAGE, TRANSFER
 from benchmarks.case import Case, Composite
+from benchmarks.messaging import rounds
+from benchmarks.messaging.stacks import OURS
 from benchmarks.stack import Operation, Stack, WrongResultError, check, same
 from benchmarks.suite import DIRECTIONS, Suite
 from benchmarks.timing import Effort, Timing, compare
@@ -165,7 +167,7 @@ def test_every_row_beside_peers_has_a_target_for_each() -> None:
 
 @pytest.fixture
 def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No peers, and hardly any time."""
+    """No peers, no broker, and hardly any time."""
 
     def missing() -> Stack:
         raise ImportError("no such peer")
@@ -173,6 +175,10 @@ def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     suites = [replace(suite, peers=(missing,) * len(suite.peers)) for suite in program.SUITES]
     monkeypatch.setattr(program, "SUITES", suites)
     monkeypatch.setattr(program, "QUICK", SHORT)
+    monkeypatch.setattr(rounds, "PROGRAMS", (OURS,))
+    monkeypatch.setattr(
+        messaging, "QUICK", messaging.Effort(rounds=1, messages=100, warm_up=10, has_broker=False)
+    )
 
 
 @pytest.mark.usefixtures("only_ours")
