@@ -10,17 +10,30 @@ from amqpforge.engine.sender import Sender
 from amqpforge.engine.settings import ConnectionSettings
 from amqpforge.errors import LocalError
 from amqpforge_protocol.amqp_1_0 import (
+    Accepted,
     AmqpError,
     Attach,
     Detach,
     Error,
     LinkState,
+    Rejected,
     Role,
     Source,
     Target,
 )
 from tests.engine.joined import BODY, Joined, Scripted, a_receiver, a_sender
-from tests.engine.linked import a_detach, attach, flow, frames, kinds, receiving, scripted, sending, transfer
+from tests.engine.linked import (
+    Severed,
+    a_detach,
+    attach,
+    flow,
+    frames,
+    kinds,
+    receiving,
+    scripted,
+    sending,
+    transfer,
+)
 
 ERROR = Error(condition=AmqpError.INTERNAL_ERROR)
 A2, B2 = Source(address="a2"), Target(address="b2")
@@ -371,3 +384,54 @@ def test_a_session_that_ends_suspends_its_links() -> None:
     closing.flush()
     closing.engine.lose()
     assert gone.state is LinkState.CLOSED
+
+
+def test_a_detach_that_waits_does_not_lose_what_is_resumed() -> None:
+    """Both maps were told, and nothing was done with them: they are told again."""
+    severed = Severed()
+    link, receiver = severed.sender()
+    link.send(BODY, tag=b"1")
+    severed.joined.run()
+    severed.cut()
+    severed.resume()
+    severed.session.attach(link)
+    link.detach()
+    severed.joined.run()
+    assert (link.state, receiver.state) == (LinkState.DETACHED, LinkState.DETACHED)
+    severed.session.attach(link)
+    severed.joined.run()
+    receiver.flow(1)
+    severed.joined.run()
+    assert [one.performative.unsettled for one in frames(severed.joined, severed.joined.client, Attach)] == [
+        {b"1": None}
+    ] * 2
+    severed.came[0].settle(Accepted())
+    severed.joined.run()
+    assert (link.unsettled, receiver.unsettled, len(severed.came)) == ({}, {}, 1)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_delivery_is_settled_after_its_link_was_told_and_before_it_is_resumed(cut: bool) -> None:
+    """Neither end forgets a delivery of which its attach has told: the other would wait for it."""
+    severed = Severed()
+    link, receiver = severed.sender(auto_settle=False)
+    ours, theirs = link.send(BODY, tag=b"ours"), link.send(BODY, tag=b"theirs")
+    severed.joined.run()
+    severed.cut()
+    severed.resume(link)
+    ours.settle(Accepted())
+    severed.came[1].settle(Rejected())
+    if cut:
+        severed.cut()
+        severed.resume(link)
+    receiver.flow(5)
+    severed.joined.run()
+    assert (theirs.remote_settled, theirs.remote_state) == (True, Rejected())
+    assert severed.came[0].remote_settled
+    if not cut:  # Else the outcome was lost with the connection.
+        assert (severed.came[0].settled, severed.came[0].state) == (True, Accepted())
+    else:
+        severed.came[0].settle()
+    theirs.settle()
+    severed.joined.run()
+    assert (link.unsettled, receiver.unsettled, len(severed.came)) == ({}, {}, 2)

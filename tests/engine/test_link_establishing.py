@@ -453,3 +453,17 @@ def test_an_attach_that_is_answered_by_hand_holds_what_follows() -> None:
     link.attach()
     assert kinds(peer.flush()) == ["Attach"]
     assert link.is_attached
+
+
+def test_an_attach_behind_our_end_is_not_told() -> None:
+    """Nobody could answer it any more, nor give credit on a link that it makes whole."""
+    peer, session = scripted()
+    ours = a_receiver("ours", prefetch=5)
+    session.attach(ours)
+    session.end()
+    peer.flush()
+    assert peer.feed(attach("ours", 0), attach("theirs", 1)) == []
+    assert peer.told(events.Attached) == []
+    peer.feed(End())
+    assert (ours.state, session.state) == (LinkState.SUSPENDED, SessionState.UNMAPPED)
+    assert peer.engine.error is None

@@ -279,6 +279,26 @@ def test_a_client_that_has_lost_everything_settles_all() -> None:
     assert len(severed.came) == 4
 
 
+def test_a_delivery_that_came_settled_has_no_number_on_another_session() -> None:
+    """What is done with it late concerns no other delivery, whatever its number was."""
+    severed = Severed()
+    link, receiver = severed.sender()
+    link.send(BODY, tag=b"settled", settled=True)
+    severed.joined.run()
+    severed.cut()
+    severed.resume(link)
+    receiver.flow(5)
+    severed.joined.run()
+    link.auto_settle = False
+    sent = link.send(BODY, tag=b"other")
+    severed.joined.run()
+    assert (severed.came[0].id, severed.came[1].id) == (0, 0)
+    severed.came[0].settle(Accepted())
+    sent.settle()
+    severed.joined.run()
+    assert severed.came[1].remote_settled
+
+
 def test_an_outcome_told_while_suspended_is_told_on_resuming() -> None:
     severed = Severed()
     link, receiver = severed.sender()

@@ -291,3 +291,22 @@ def test_an_entry_that_never_fits_is_left_out() -> None:
     session.attach(link)
     told = peer.flush()[0].performative
     assert (told.unsettled, told.incomplete_unsettled) == ({b"small": Accepted()}, True)
+
+
+def test_a_peer_that_attaches_again_without_a_map_settles_nothing_by_that() -> None:
+    """It never left the session, so it has nothing to tell: what was not resumed is compared anew."""
+    peer, session = scripted()
+    link = a_sender("n")
+    link.restore(b"1", BODY)
+    session.attach(link)
+    link.detach()
+    peer.feed(attach("n", 0, Role.RECEIVER, unsettled={b"1": WHOLE}), a_detach(handle=0))
+    assert link.state is LinkState.DETACHED
+    peer.sent.clear()
+    peer.feed(attach("n", 0, Role.RECEIVER))
+    link.attach()
+    peer.flush()
+    assert peer.written(Attach)[0].unsettled == {b"1": None}
+    assert kinds(peer.sent) == ["Attach", "Detach"]
+    peer.feed(a_detach(handle=0), attach("n", 0, Role.RECEIVER, unsettled={b"1": WHOLE}), FLOW)
+    assert [(one.delivery_tag, one.resume) for one in peer.written(Transfer)] == [(b"1", True)]

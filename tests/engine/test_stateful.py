@@ -79,6 +79,7 @@ class Message:
         self.is_given_up = False  # The sending application settled or aborted it.
         self.came = 0
         self.was_settled_there = False
+        self.link: Receiver | None = None  # Where it came.
 
 
 class TwoEngines(RuleBasedStateMachine):
@@ -164,11 +165,12 @@ class TwoEngines(RuleBasedStateMachine):
     def arrive(self, delivery: IncomingDelivery, payload: bytes) -> None:
         message = self.messages[int(payload[:8])]
         assert payload == body(message.number, delivery.size)
-        if message.came:
+        if message.came and message.link is delivery.link:  # Else the terminus that had it was closed.
             assert not message.was_sent_settled
             assert message.was_settled_there, "it came twice, and was not settled"
             assert message.mode is not SECOND
-        message.came += 1
+        message.came = message.came + 1 if message.link is delivery.link else 1
+        message.link = delivery.link
         delivery.context = message
         self.incoming.append(delivery)
 
@@ -468,6 +470,7 @@ class TwoEngines(RuleBasedStateMachine):
             for delivery in self.incoming:
                 if not delivery.settled:
                     settles = delivery.rcv_settle_mode is not SECOND or delivery.remote_settled
+                    delivery.context.was_settled_there |= settles
                     delivery.update(None if delivery.state else Accepted(), settled=settles)
             self.quiet()
         self.account()

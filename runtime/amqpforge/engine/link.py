@@ -179,7 +179,9 @@ class Link(Terminus):
         self._join(session)
         self.remote = attach
         self.remote_handle = attach.handle
-        self.remote_incomplete = attach.incomplete_unsettled
+        # An endpoint of the peer that never left the session does not tell what is unsettled.
+        is_silent = was is LinkState.DETACHED and self._answers_with_map and not resumes
+        self.remote_incomplete = attach.incomplete_unsettled or is_silent
         self.error = None
         self.state = state
         self.learn(attach)
@@ -200,6 +202,8 @@ class Link(Terminus):
         session = self._require_session()
         if self.state is LinkState.CLOSE_SENT:  # The peer attached again only to close.
             return
+        if session.is_ending:  # Nobody can answer, or go on.
+            return
         session.connection.tell_link(self, Attached(self, attach, self.is_refused))
         if self.state is LinkState.ATTACHED:
             self.whole()
@@ -214,10 +218,9 @@ class Link(Terminus):
             self._peer = session.peer
             self._keeper = session.connection.container
             self._keeper.keep(session.peer, self)
-        if not session.may_write:  # The session is about to end, and suspends the link.
-            return
         later, self._detach_later = self._detach_later, None
         if later is not None and (later[1] or not self.is_refused):  # Who refuses closes anyway.
+            self._brings_map = self.told_map  # Nothing was compared.
             self._send_detach(later[0], closed=later[1])
         elif not self.is_refused:
             self.start()
@@ -255,7 +258,7 @@ class Link(Terminus):
         if session.connection.settings.auto_answer and session.may_write:
             self._answer_detach()
         self._gone()
-        if self.state is LinkState.DETACHED and self.is_partial:
+        if self.state is LinkState.DETACHED and (self.is_partial or self.is_unresumed):
             self._brings_map = True  # Not all is compared yet.
         if self.state is LinkState.DETACHED and (self._tries_again or (by_peer and self.is_partial)):
             self._try_again(session)
@@ -488,6 +491,7 @@ class Link(Terminus):
         self._join(session)
         self._brings_map = self._answers_with_map = False
         self.told_map = resume
+        self.has_told = self.has_told or resume
         self.error = None
         self.state = state
         if state is LinkState.ATTACHED:

@@ -455,8 +455,11 @@ class Receiver(Link):
         ):
             del self.unsettled[delivery.tag]
         session = self.session
-        if session is not None and delivery.id is not None:
-            session.incoming.pop(delivery.id, None)
+        if session is not None:
+            number = delivery.id
+            # One that came settled is not there, but another may have its number by now.
+            if number is not None and session.incoming.get(number) is delivery:
+                del session.incoming[number]
         if delivery.is_held:
             delivery.is_held = False
             self.held -= 1
@@ -474,13 +477,16 @@ class Receiver(Link):
     def unsettled_map(self) -> dict[bytes, Any]:
         return received_states(self.unsettled)
 
+    def begun(self) -> Iterable[IncomingDelivery]:
+        return self.unsettled.values()
+
     def renew(self) -> None:
         self.flow_state = ReceiverFlow()
         self._limit = None
 
     def suspend(self) -> None:
         session = self.session
-        self.told_map = False
+        self.told_map = self.has_told = False
         self._current = None
         self.ignores = False
         self._release()
@@ -491,8 +497,6 @@ class Receiver(Link):
                 session.incoming.pop(delivery.id, None)
             delivery.id = None
             delivery.is_held = False
-        for delivery in [one for one in self.unsettled.values() if one.settled]:
-            del self.unsettled[delivery.tag]
 
     def _release(self) -> None:
         """What was not read of messages that are streamed does not count in the session's window any more."""

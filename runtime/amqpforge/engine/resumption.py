@@ -76,7 +76,7 @@ def unsettled_states(unsettled: Mapping[bytes, OutgoingDelivery]) -> dict[bytes,
 
 def suspend_sending(sender: Sender) -> None:
     """The endpoint of a sender is gone: what was begun waits to be resumed, what was not stays queued."""
-    sender.told_map = sender.is_reducing = False
+    sender.told_map = sender.has_told = sender.is_reducing = False
     sender.reduced.clear()
     begun = [one for one in sender.queue if one.progress is not _NOT_SENT]
     if begun:
@@ -121,7 +121,7 @@ def resume_sending(sender: Sender, remote: Attach) -> None:
         _begun(sender.unsettled),
         theirs,
         sent_incomplete=sender.incomplete,
-        got_incomplete=remote.incomplete_unsettled,
+        got_incomplete=sender.remote_incomplete,
     )
     resumed, anew = [], []
     for tag, decision in plan.decisions.items():
@@ -307,10 +307,13 @@ def resume_receiving(receiver: Receiver, remote: Attach) -> None:
         for delivery in [one for one in receiver.unsettled.values() if _is_empty(one)]:
             receiver.give_up(delivery)
     theirs = read_unsettled(remote.unsettled)
-    is_complete = not remote.incomplete_unsettled
+    is_complete = not receiver.remote_incomplete
     for tag in settled_by_absence(list(receiver.unsettled), theirs, is_complete=is_complete):
         delivery = receiver.unsettled[tag]
         delivery.remote_settled = True
+        if delivery.settled:  # Only what it came to could not be told.
+            del receiver.unsettled[tag]
+            continue
         receiver.hold(delivery)
         if delivery.is_complete:
             receiver.hear(delivery)

@@ -145,13 +145,18 @@ class SaslLayer(ABC, Generic[R]):
 
 
 class SaslClient(SaslLayer[bytes]):
-    """The client's end: chooses a mechanism, answers challenges, and believes no unproven success."""
+    """The client's end: chooses a mechanism, answers challenges, and believes no unproven success.
+
+    Attributes:
+        offered: the names of the mechanisms that the server offers; empty before it has said so.
+    """
 
     def __init__(
         self, credentials: Credentials, *, is_private: bool, hostname: str | None, max_frame_size: int
     ) -> None:
         """See :class:`.layers.ClientSecurity`."""
         super().__init__(max_frame_size)
+        self.offered: tuple[str, ...] = ()
         self._credentials = credentials
         self._is_private = is_private
         self._hostname = hostname
@@ -161,8 +166,8 @@ class SaslClient(SaslLayer[bytes]):
     def _take(self, performative: Any) -> bytes:
         exchange = self._exchange
         if type(performative) is SaslMechanisms and exchange is None:
-            offered = performative.sasl_server_mechanisms
-            exchange = choose(offered, self._credentials, is_private=self._is_private)
+            self.offered = tuple(map(str, performative.sasl_server_mechanisms))
+            exchange = choose(self.offered, self._credentials, is_private=self._is_private)
             self._exchange = exchange
             self.mechanism = exchange.name
             return self._perform(exchange.start())

@@ -528,8 +528,9 @@ class Sender(Link):
             del self.unsettled[delivery.tag]
         session = self.session
         if session is not None:
-            if delivery.id is not None:
-                session.outgoing.pop(delivery.id, None)
+            number = delivery.id
+            if number is not None and session.outgoing.get(number) is delivery:
+                del session.outgoing[number]
             if delivery.frames:
                 session.windows.outgoing_window += delivery.frames
                 delivery.frames = 0
@@ -557,6 +558,9 @@ class Sender(Link):
     @property
     def unsettled_map(self) -> dict[bytes, Any]:
         return unsettled_states(self.unsettled)
+
+    def begun(self) -> Iterable[OutgoingDelivery]:
+        return (one for one in self.unsettled.values() if one.progress is not _NOT_SENT)
 
     def renew(self) -> None:
         # The count goes on from where it is: it tells where the receiver's credit is reckoned from.

@@ -53,6 +53,7 @@ __all__ = ["Session"]
 
 _RECEIVE_FRAME: Final = SessionEvent.RECEIVE_FRAME
 _SEND_FRAME: Final = SessionEvent.SEND_FRAME
+_ENDING: Final = frozenset((SessionState.END_SENT, SessionState.DISCARDING))
 
 
 class Session:
@@ -227,6 +228,11 @@ class Session:
     def may_write(self) -> bool:
         """Whether frames of links may be written."""
         return self._row[_SEND_FRAME] >= 0 and self.connection.may_write
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether our end, or our close, is out, so that nothing can be written any more."""
+        return self.state in _ENDING or not self.connection.may_write
 
     def require_write(self) -> None:
         """Check that frames of links may be written.

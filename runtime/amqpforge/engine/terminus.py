@@ -4,7 +4,7 @@ deliveries (section 2.6).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from amqpforge.errors import LinkDetached, LocalError
@@ -94,6 +94,7 @@ class Terminus:
         "desired_capabilities",
         "error",
         "handle",
+        "has_told",
         "incomplete",
         "is_answer",
         "is_open",
@@ -152,6 +153,7 @@ class Terminus:
         self.remote_incomplete = False
         self.is_answer = False
         self.told_map = False  # Our latest attach told what is unsettled.
+        self.has_told = False  # One of our attaches did, since the link was suspended.
         self.is_open = False  # Both attaches are exchanged, and no detach: traffic can go.
         self.context: Any = None
         self._answers_with_map = False  # The answer to the peer's attach tells what is unsettled.
@@ -217,7 +219,7 @@ class Terminus:
         """Whether our attach has told of a delivery that is not resumed yet: until then the peer waits for
         it, and neither end can forget it without a word.
         """
-        return self.told_map and delivery.id is None and self.session is not None
+        return self.has_told and delivery.id is None and self.session is not None
 
     def can_tell(self, state: AnyDeliveryState | None) -> bool:
         """Whether a delivery state fits into a frame for the peer."""
@@ -242,8 +244,17 @@ class Terminus:
         if not fits:
             raise LocalError(f"{type(state).__name__} is too large for a frame of the peer")
 
+    @property
+    def is_unresumed(self) -> bool:
+        """Whether there are deliveries that were told in an attach and are not resumed yet."""
+        return self.has_told and any(delivery.id is None for delivery in self.begun())
+
     # --- what the two roles do
     # --------------------------------------------------------------------------------------
+
+    def begun(self) -> Iterable[Any]:
+        """The deliveries that have begun and are not settled."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """One end has detached: nothing can be sent on the link for now."""
