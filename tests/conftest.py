@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,12 @@ import pytest
 pytest_plugins = ["pytester", "tests.conformance.plugin"]
 
 MATERIAL_VARIABLE = "AMQPFORGE_MATERIAL"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _interrupts_count() -> None:
+    """An interrupt raises KeyboardInterrupt: what a shell starts in the background ignores it otherwise."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

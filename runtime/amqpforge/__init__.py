@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from amqpforge import blocking
     from amqpforge.client import (
         Connection,
         Credentials,
@@ -66,6 +67,7 @@ __all__ = [
     "Transaction",
     "Url",
     "__version__",
+    "blocking",
     "connect",
     "parse_url",
 ]
@@ -81,6 +83,8 @@ _HOMES = {"Message": "amqpforge.message", "Url": "amqpforge.url", "parse_url": "
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "blocking":
+        return importlib.import_module("amqpforge.blocking")
     home = "amqpforge.client" if name in _CLIENT else _HOMES.get(name, "amqpforge.errors")
     value = globals()[name] = getattr(importlib.import_module(home), name)
     return value

@@ -43,6 +43,7 @@ from .wire import Wire
 
 if TYPE_CHECKING:
     from .link import Link
+    from .transport import Driver
 
 __all__ = ["Connection"]
 
@@ -72,6 +73,7 @@ class Connection:
         self._container = Container(options.container_id)
         self._sessions = Sessions(self, SessionSettings(handle_max=options.handle_max))
         self._wire: Wire | None = None
+        self._parting: Driver | None = None  # What carried the connection that was lost last.
         self._watchers: dict[Any, None] = {}
         self._returning: asyncio.Task[None] | None = None
         self._controller: asyncio.Task[Controller] | None = None
@@ -330,6 +332,18 @@ class Connection:
         return driver.mechanism if driver is not None else None
 
     @property
+    def offered_mechanisms(self) -> tuple[str, ...]:
+        """The SASL mechanisms that the peer offers; none without SASL, or while not connected."""
+        driver = self._wire.driver if self._wire is not None else None
+        return driver.offered_mechanisms if driver is not None else ()
+
+    @property
+    def tls_version(self) -> str | None:
+        """The version of TLS in use, such as ``TLSv1.3``; None without TLS, or while not connected."""
+        driver = self._wire.driver if self._wire is not None else None
+        return driver.tls_version if driver is not None else None
+
+    @property
     def counters(self) -> ConnectionCounters:
         """What went over the connection so far."""
         received, sent, octets_received, octets_sent = map(sum, zip(self._past, self._present(), strict=True))
@@ -377,28 +391,39 @@ class Connection:
         """
         if self._is_closing or self._over.done():
             await asyncio.shield(self._over)
+            await self._part(timeout)
             return
         self._is_closing = True
         if self._returning is not None:
             self._returning.cancel()
         wire = self._wire
+        for link in self._sessions.links:
+            link.closing()
         try:
             if wire is not None and not wire.ended.done():
-                for link in self._sessions.links:
-                    link.closing()
                 wire.engine.close()
                 wire.wake()
-                limit = self.limit(timeout)
-                async with time_limit(limit, f"closing the connection to {wire.url}"):
+                async with time_limit(self.limit(timeout), f"closing the connection to {wire.url}"):
                     await wire.ended
-                if wire.driver is not None:
-                    await asyncio.wait((wire.driver.lost,), timeout=min(_LAST_WORDS, limit or _LAST_WORDS))
+            await self._part(timeout)
         except OperationTimedOut as error:
             _log.warning("%s: the peer does not answer", error)
         finally:
             if wire is not None:
                 wire.abort()
             self._finish(None)
+
+    async def _part(self, timeout: Timeout) -> None:
+        """See the last transport off: what is written goes out, if the peer takes it in time."""
+        limit = self.limit(timeout)
+        lost = self._parting.lost if self._parting is not None else None
+        leaving = [one for one in (lost, self._returning) if one is not None]
+        try:
+            if leaving:
+                await asyncio.wait(leaving, timeout=_LAST_WORDS if limit is None else min(_LAST_WORDS, limit))
+        finally:
+            if self._parting is not None:
+                self._parting.abort()
 
     # --- for links and sessions -------------------------------------------------------------------------
 
@@ -437,6 +462,8 @@ class Connection:
             task = None
         if task is None:
             self._controller = task = self.loop.create_task(self._attach_controller(timeout))
+            # It may be that nobody waits for it any more: its error is seen all the same.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
     async def _attach_controller(self, timeout: Timeout) -> Controller:
@@ -486,7 +513,7 @@ class Connection:
         credentials = self.options.credentials_for(url)
         wire = Wire(url, self.options, self._container, self._sessions)
         try:
-            await wire.open(credentials)
+            await wire.open(credentials, is_known=self._up_at > 0)
         except HeaderRefused as refusal:
             is_anonymous = credentials.username is None and self.options.credentials is None
             received = refusal.received
@@ -494,7 +521,7 @@ class Connection:
                 raise
             # There is nothing to prove, and the peer says how it wants to be spoken to: without SASL.
             wire = Wire(url, self.options, self._container, self._sessions)
-            await wire.open(None)
+            await wire.open(None, is_known=self._up_at > 0)
         self._adopt(wire)
 
     def _adopt(self, wire: Wire) -> None:
@@ -519,6 +546,8 @@ class Connection:
         reason = error or ConnectionClosed("the connection was closed")
         self._past = [past + now for past, now in zip(self._past, self._present(), strict=True)]
         wire, self._wire = self._wire, None
+        if wire is not None:
+            self._parting = wire.driver
         if self._is_closing or self._over.done():
             return
         _log.info("%s is lost: %s", wire.url if wire is not None else self, reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,8 @@ async def dial(
 
     Raises:
         ConnectionLost: there is nobody at this address, or the network does not let us through.
-        LocalError: TLS is wanted inside of a WebSocket.
+        LocalError: TLS is wanted inside of a WebSocket; or the host is no name of a host; or the recording
+            cannot be written.
         NegotiationFailed: TLS could not be established: most often the certificate is not trusted.
     """
     in_band = options.ssl is not None and not url.tls
@@ -65,13 +67,29 @@ async def dial(
     context = options.ssl
     if context is None and url.tls:
         context = ssl.create_default_context()
-    tap = Tap.wanted(options.record, url)
+    try:
+        tap = Tap.wanted(options.record, url)
+    except OSError as error:
+        raise LocalError(f"cannot record to {options.record}: {error.strerror or error}") from error
 
     def make() -> Driver:
         tls = (context, tls_name(url)) if in_band and context is not None else None
         return Driver(stack, report, tls=tls, tap=tap)
 
     _log.debug("connecting to %s", url)
+    try:
+        driver = await _connect(url, options, make, context)
+    except BaseException:
+        if tap is not None:
+            tap.ended()
+        raise
+    return driver
+
+
+async def _connect(
+    url: Url, options: Options, make: Callable[[], Driver], context: ssl.SSLContext | None
+) -> Driver:
+    """The driver that ``make`` makes, on a transport. Raises what :func:`dial` does."""
     try:
         if url.websocket:
             from .websocket import open_websocket
@@ -84,8 +102,26 @@ async def dial(
             ssl=context if url.tls else None,
             server_hostname=tls_name(url) if url.tls else None,
         )
+    except UnicodeError as error:
+        raise LocalError(f"the host of {url} is no name of a host: {error}") from error
     except ssl.SSLError as error:
-        raise NegotiationFailed(f"TLS with {url} failed: {error.reason or error}") from error
+        raise NegotiationFailed(f"TLS with {url} failed: {_tls_problem(error)}") from error
     except OSError as error:
-        raise ConnectionLost(f"cannot connect to {url}: {error.strerror or error}") from error
+        raise ConnectionLost(f"cannot connect to {url}: {_problem(error)}") from error
     return driver
+
+
+def _tls_problem(error: ssl.SSLError) -> str:
+    """What is wrong with TLS, and of a certificate what is wrong with that."""
+    if error.reason == "WRONG_VERSION_NUMBER":
+        return "the peer does not speak TLS on this port"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate is not trusted ({error.reason}): {error.verify_message}"
+    return error.reason or str(error)
+
+
+def _problem(error: OSError) -> str:
+    """What the system says; asyncio says in its place which address it has tried."""
+    if isinstance(error, ConnectionError) and error.errno:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

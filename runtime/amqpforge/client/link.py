@@ -76,6 +76,7 @@ class Link(Generic[End]):
         self._is_closing = False
         self._reattached = 0
         self._failures = 0
+        self._attached_at = 0.0
         self._resumes = True
         self._is_resuming = False
 
@@ -168,7 +169,8 @@ class Link(Generic[End]):
                 await wait_for(asyncio.shield(self._gone), limit, f"closing {self!r}")
             except OperationTimedOut as error:
                 _log.warning("%s: the peer does not answer", error)
-        self._finish(None)
+            finally:
+                self._finish(None)
 
     # --- for the kinds ----------------------------------------------------------------------------------
 
@@ -247,6 +249,7 @@ class Link(Generic[End]):
         if not self._end.is_attached:
             return
         self._is_attached = True
+        self._attached_at = self._loop.time()
         _log.debug("%r is attached", self)
         if self._was_attached:
             self._reattached += 1
@@ -270,6 +273,8 @@ class Link(Generic[End]):
             return
         error = event.error or LinkDetached(f"the peer detached the link {self.name!r}")
         _log.info("%r: %s", self, error)
+        if was_attached and self._loop.time() - self._attached_at > _STEADY:
+            self._failures = 0
         if was_attached and self._can_return(error):
             self._suspend(error)  # The peer keeps its terminus as long as the session lasts, if not longer.
             self._failures += 1
@@ -355,8 +360,10 @@ class Link(Generic[End]):
             self._home.remove(self)
 
 
+_STEADY: Final = 30.0
+"""A link that was attached for so many seconds was of use: some peers detach what is idle, time and again."""
 _MOST_RETURNS: Final = 5
-"""How often in its life a link is attached again that the peer detaches without losing the session."""
+"""How often a link that does not last so long is attached again, if the peer detaches it and no more."""
 
 
 def _capabilities(remote: Attach | None) -> tuple[str, ...]:

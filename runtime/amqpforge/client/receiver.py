@@ -138,11 +138,11 @@ class Receiver(Link[ReceiverEnd]):
             LinkDetached: the link is over.
         """
         self._check()
+        if not self._is_attached:
+            raise ConnectionLost(f"{self!r} is not attached just now: there is no credit to use up")
         self._is_stopped = True
         end = self._end
         end.prefetch = None
-        if not self._is_attached:
-            raise ConnectionLost(f"{self!r} is not attached just now: there is no credit to use up")
         if self._drained is None or self._drained.done():
             self._drained = self._loop.create_future()
             end.flow(drain=True)
@@ -233,7 +233,8 @@ class Receiver(Link[ReceiverEnd]):
                     if waiter.done() and not waiter.cancelled():
                         self._wake_waiters(1)  # What woke us is for another one.
                     else:
-                        self._waiters.remove(waiter)
+                        with suppress(ValueError):  # A message that came just now has passed it over.
+                            self._waiters.remove(waiter)
                     raise
 
     def _pull(self) -> None:

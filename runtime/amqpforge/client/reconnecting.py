@@ -70,6 +70,11 @@ async def come_back(
             _log.info("no connection yet: %s", error)
             if _ends_trying(error):
                 break
+        except Exception as error:  # A fault of ours must not leave everybody waiting for ever.
+            _log.exception("connecting again failed")
+            last = LocalError(f"the connection was lost and cannot be made again: {error}")
+            last.__cause__ = error
+            break
         else:
             connection.returned()
             return

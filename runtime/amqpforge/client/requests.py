@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from amqpforge.errors import AmqpforgeError, ConnectionLost, LocalError
 from amqpforge.message import Message
+from amqpforge_protocol.amqp_1_0 import DecodeError
 
 from .outcomes import Outcome, checked
 from .waiting import DEFAULT, Timeout, fresh, time_limit
@@ -101,6 +102,8 @@ class Requester:
             if not accepted.done():
                 accepted.cancel()
                 self._sender._withdraw(sent)
+            elif not accepted.cancelled():
+                accepted.exception()  # The answer, or why there is none, counts more.
 
     async def close(self) -> None:
         """Close both links; requests under way fail."""
@@ -122,8 +125,9 @@ class Requester:
     def _take(self, message: Message) -> None:
         try:
             key = _key(message.correlation_id)
-        except AmqpforgeError:
-            key = None
+        except (AmqpforgeError, DecodeError):
+            _log.warning("%r: an answer cannot be decoded", self._receiver)
+            return
         answer = self._waiting.get(key)
         if answer is not None and not answer.done():
             answer.set_result(message)

@@ -110,8 +110,13 @@ class Session:
         """The peer's begin is in."""
         if not self.begun.done():
             self.begun.set_result(None)
-        for link in list(self.links):
-            link.attach_on(self)
+        remote = None if self.engine is None else self.engine.remote
+        for number, link in enumerate(list(self.links)):
+            if self.is_shared and remote is not None and number > remote.handle_max:
+                del self.links[link]  # It came while nobody knew yet how much room there is.
+                self._pool.place(link)
+            else:
+                link.attach_on(self)
 
     def on_ended(self, error: SessionEnded) -> None:
         """The peer has ended the session, or its faults have, while the connection goes on."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from amqpforge.errors import AmqpforgeError, LocalError
+from amqpforge.errors import AmqpforgeError, LocalError, OperationTimedOut
 from amqpforge.message import Message
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
+    AmqpValue,
     AnyOutcome,
     AnyTxnId,
     Coordinator,
@@ -23,7 +25,7 @@ from amqpforge_protocol.amqp_1_0 import (
 )
 
 from .sender import Sender
-from .waiting import DEFAULT, Timeout
+from .waiting import DEFAULT, Timeout, wait_for
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -68,10 +70,27 @@ class Controller(Sender):
             TransactionFailed: the coordinator does not begin one.
             AmqpforgeError: as ``send``.
         """
-        outcome = await self._tell(Declare(), timeout)
+        declaring = self.post(Message(AmqpValue(Declare())), settled=False)
+        limit = self._connection.limit(timeout)
+        try:
+            outcome = await wait_for(
+                asyncio.shield(declaring), limit, f"declaring a transaction over {self!r}"
+            )
+        except (asyncio.CancelledError, OperationTimedOut):
+            declaring.add_done_callback(self._undo)
+            raise
         if isinstance(outcome, Declared):
             return outcome.txn_id
         raise TransactionFailed("the coordinator has declared no transaction", _error(outcome))
+
+    def _undo(self, declaring: asyncio.Future[Outcome]) -> None:
+        """Nobody waits for a transaction any more: if it comes yet, it is rolled back."""
+        outcome = None if _failed(declaring) else declaring.result()
+        if isinstance(outcome, Declared) and self.is_open:
+            undoing = self.post(
+                Message(AmqpValue(Discharge(txn_id=outcome.txn_id, fail=True))), settled=False
+            )
+            undoing.add_done_callback(_failed)
 
     async def discharge(self, id: AnyTxnId, *, fail: bool, timeout: Timeout) -> None:
         """End a transaction.
@@ -81,14 +100,10 @@ class Controller(Sender):
             AmqpforgeError: as ``send``: what became of it is not known.
         """
         self._connection.tell_gathered()  # What belongs to the transaction has to be told ahead of its end.
-        outcome = await self._tell(Discharge(txn_id=id, fail=fail), timeout)
+        discharge = Message(AmqpValue(Discharge(txn_id=id, fail=fail)))
+        outcome = await self.send(discharge, settled=False, check=False, timeout=timeout)
         if not isinstance(outcome, Accepted):
             raise TransactionFailed("the transaction was rolled back", _error(outcome))
-
-    async def _tell(self, command: Any, timeout: Timeout) -> Outcome:
-        from amqpforge_protocol.amqp_1_0 import AmqpValue
-
-        return await self.send(Message(AmqpValue(command)), settled=False, check=False, timeout=timeout)
 
 
 class Transaction:
@@ -181,6 +196,11 @@ class Transaction:
             raise LocalError(
                 f"{link!r} is on another session than the coordinator, which does not offer {_MANY_SESSIONS}"
             )
+
+
+def _failed(telling: asyncio.Future[Outcome]) -> bool:
+    """Whether it came to no outcome; the error, if there is one, has been seen then."""
+    return telling.cancelled() or telling.exception() is not None
 
 
 def _error(outcome: Outcome) -> Error | None:

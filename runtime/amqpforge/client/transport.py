@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from amqpforge.errors import NegotiationFailed
+from amqpforge.engine.sasl_layer import SaslClient
+from amqpforge.errors import AmqpforgeError, NegotiationFailed
 from amqpforge.sasl import Computed, ServerReply, Work
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "is_loopback"]
 
 _HIGH_WATER: Final = 262_144
+_PATIENCE: Final = 5.0
+"""Seconds that a peer has to take what is written, once the connection is over."""
 
 _log = logging.getLogger("amqpforge.transport")
 
@@ -36,6 +39,8 @@ class Driver(asyncio.Protocol):
         octets_received: octets that came in so far.
         lost: done when the transport is gone.
         error: what the transport broke with; None if it just ended.
+        was_dropped: whether it was the end of the transport, and nothing that the peer said, that ended what
+            the layers had to negotiate.
         flushed: called after the engine was asked for its output: what waited may be on its way now.
     """
 
@@ -68,10 +73,12 @@ class Driver(asyncio.Protocol):
         self._is_awake = False
         self._is_blocked = False
         self._is_lost = False
+        self._is_ending = False
         self._reads = True
         self.octets_received = 0
         self.lost: asyncio.Future[None] = self._loop.create_future()
         self.error: BaseException | None = None
+        self.was_dropped = False
         self.flushed: Callable[[], None] = _nothing
 
     # --- what the connection asks for -------------------------------------------------------------------
@@ -80,6 +87,18 @@ class Driver(asyncio.Protocol):
     def mechanism(self) -> str | None:
         """The SASL mechanism in use; None without one."""
         return self._stack.sasl.mechanism if self._stack.sasl is not None else None
+
+    @property
+    def offered_mechanisms(self) -> tuple[str, ...]:
+        """The SASL mechanisms that the peer offers; none without SASL."""
+        sasl = self._stack.sasl
+        return sasl.offered if isinstance(sasl, SaslClient) else ()
+
+    @property
+    def tls_version(self) -> str | None:
+        """The version of TLS in use, such as ``TLSv1.3``; None without TLS."""
+        inside = self._transport.get_extra_info("ssl_object") if self._transport is not None else None
+        return inside.version() if inside is not None else None
 
     def wake(self) -> None:
         """There may be something to send: it goes out at the end of this turn of the loop."""
@@ -143,7 +162,10 @@ class Driver(asyncio.Protocol):
     # --- turns ------------------------------------------------------------------------------------------
 
     def _end_input(self) -> None:
-        self._stack.end_of_input(self._now())
+        stack = self._stack
+        is_blameless = stack.error is None and not isinstance(self.error, ssl.SSLError | AmqpforgeError)
+        stack.end_of_input(self._now())
+        self.was_dropped = self.was_dropped or (is_blameless and stack.error is not None)
         self._after_input()
 
     def _after_input(self) -> None:
@@ -189,8 +211,18 @@ class Driver(asyncio.Protocol):
             if self._engine.ready and not self._is_blocked:
                 self.wake()
         if stack.is_over or stack.error is not None:
+            self._end(transport)
+        else:
+            self._arm()
+
+    def _end(self, transport: asyncio.Transport) -> None:
+        """Close the transport behind what is written, and drop it if the peer does not take that."""
+        if not self._is_ending:
+            self._is_ending = True
             transport.close()
-        self._arm()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(_PATIENCE, transport.abort)
 
     def _arm(self) -> None:
         """See that the engine is called at its deadline; an earlier call does no harm."""

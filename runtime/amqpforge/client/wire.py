@@ -21,7 +21,13 @@ from amqpforge.engine.events import (
     Updates,
 )
 from amqpforge.engine.layers import LayerFailed
-from amqpforge.errors import AmqpforgeError, ConnectionClosed, ConnectionLost
+from amqpforge.errors import (
+    AmqpforgeError,
+    AuthenticationFailed,
+    ConnectionClosed,
+    ConnectionLost,
+    NegotiationFailed,
+)
 from amqpforge_protocol.amqp_1_0 import AmqpError, Error, LinkState
 
 from .dialing import dial
@@ -76,11 +82,13 @@ class Wire:
             Partial: _on_partial,
         }
 
-    async def open(self, credentials: Credentials | None) -> None:
+    async def open(self, credentials: Credentials | None, *, is_known: bool = False) -> None:
         """Connect, and exchange opens.
 
         Args:
             credentials: for the SASL layer; None: without one.
+            is_known: the same has worked before: who just drops the transport is a server that is going or
+                coming, or something in front of it, and does not mean that it will never work.
 
         Raises:
             AmqpforgeError: why there is no connection.
@@ -95,8 +103,11 @@ class Wire:
             await self._opened
             if self.ended.done():  # It was closed with the same octets that opened it.
                 raise fresh(self.error or ConnectionClosed("the peer closed the connection"))
-        except BaseException:
+        except BaseException as error:
             self.abort()
+            was_dropped = self.driver is not None and self.driver.was_dropped
+            if is_known and was_dropped and isinstance(error, NegotiationFailed | AuthenticationFailed):
+                raise ConnectionLost(f"{self.url} dropped the transport: {error}") from error
             raise
 
     def abort(self) -> None:
