@@ -22,7 +22,7 @@ DECODED = re.findall(r"\$ amqpforge (decode .*?)\n(?=\.\.\.|\$)", README, re.DOT
 
 def test_there_are_tours_and_decoded_captures() -> None:
     assert len(TOURS) == README.count("```python")
-    assert (len(TOURS), len(DECODED)) == (2, 2)
+    assert (len(TOURS), len(DECODED)) == (3, 2)
 
 
 @pytest.mark.parametrize(("source", "printed"), TOURS)
