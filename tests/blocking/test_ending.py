@@ -310,4 +310,4 @@ def test_an_interrupt_in_a_block_closes_all(node: ThreadedNode) -> None:
     with interrupted(lambda: attached.met):
         work()
     assert len(node.received(Close)) == 1
-    assert not node.connections
+    node.wait_for(lambda: not node.connections)

@@ -199,7 +199,7 @@ def test_an_interrupt_ends_with_the_sum(node: ThreadedNode, argv: list[str], cod
     assert cli.main(["receive", node.url, "q", "--body", *argv], io.BytesIO(), out, err) == code
     assert out.getvalue() == _numbers(0, 1)
     assert err.getvalue().startswith("2 messages in ")
-    assert not node.connections
+    node.wait_for(lambda: not node.connections)
 
 
 def test_progress_is_shown_where_the_messages_are_not(

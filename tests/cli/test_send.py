@@ -205,7 +205,7 @@ def test_an_interrupt_ends_with_the_sum(node: ThreadedNode) -> None:
     ended = run("send", node.url, "q", "x", "-n", "9", "--rate", "0.1", wait=interrupt_at_the_third)
     assert ended.code == 130
     assert ended.objects[0]["messages"] == 2
-    assert not node.connections
+    node.wait_for(lambda: not node.connections)
 
 
 def test_no_outcome_in_time(node: ThreadedNode) -> None:

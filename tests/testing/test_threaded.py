@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -136,12 +137,13 @@ def test_script_that_fails(amqp_node):
 
 
 def run_pytest(folder: Path, source: str, *options: str) -> str:
-    """Run tests in a process of their own, which knows the plugin as an installation would."""
+    """Run tests in a process of their own with this plugin alone, whether it is installed or not."""
     (folder / "test_it.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "amqpforge.pytest_plugin", "-p", "no:cacheprovider"]
     run = subprocess.run(
         [*command, "--strict-markers", "-W", "error", *options],
         cwd=folder,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

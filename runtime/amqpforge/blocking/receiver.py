@@ -146,11 +146,10 @@ class Deliveries:
     one, or when the loop or the block of its receiver is left without an exception.
     """
 
-    __slots__ = ("_last", "_receiver")
+    _last: Delivery | None = None  # In the class, because __init__ may be interrupted too.
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._last: Delivery | None = None
 
     def __del__(self) -> None:
         if self._last is not None:

@@ -16,8 +16,6 @@ class OutgoingStream(Ending[client.OutgoingStream]):
     If the block ends with an exception, the message is aborted: the receiver throws away what it has got.
     """
 
-    __slots__ = ()
-
     @property
     def outcome(self) -> Outcome:
         """What became of the message, once the block is through; None if it was sent settled."""

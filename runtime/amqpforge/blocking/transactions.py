@@ -18,8 +18,6 @@ class Transaction(Ending[client.Transaction]):
     the block ends with an exception. Lost with its connection, it is rolled back, and committing it fails.
     """
 
-    __slots__ = ()
-
     @property
     def id(self) -> AnyTxnId:
         """The name that the coordinator gave it.

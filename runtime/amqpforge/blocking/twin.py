@@ -69,11 +69,7 @@ class Ending(Blocking[B]):
     then the end is made up for when the object is thrown away.
     """
 
-    __slots__ = ("_has_begun",)
-
-    def __init__(self, thread: IoThread, twin: B) -> None:
-        super().__init__(thread, twin)
-        self._has_begun = False
+    _has_begun = False  # In the class, because __init__ may be interrupted too.
 
     def __del__(self) -> None:
         if self._has_begun:
