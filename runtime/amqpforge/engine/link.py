@@ -7,6 +7,7 @@ again on another session, of another connection: that is how a link is resumed.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from amqpforge.errors import LinkDetached, LocalError, ProtocolViolation
@@ -53,8 +54,7 @@ class Link(Terminus):
 
     __slots__ = ()
 
-    # --- what we do
-    # -------------------------------------------------------------------------------------------------
+    # --- what we do ---
 
     def attach_to(self, session: Session) -> None:
         """Send our attach on a session; :meth:`.session.Session.attach` checks the name."""
@@ -142,8 +142,7 @@ class Link(Terminus):
             self.state = state
             self._close()
 
-    # --- input
-    # ------------------------------------------------------------------------------------------------------
+    # --- input ---
 
     @property
     def expects_attach(self) -> bool:
@@ -283,9 +282,9 @@ class Link(Terminus):
             fault = SessionFault(AmqpError.FRAME_SIZE_TOO_SMALL, f"{self!r} cannot be resumed: {reason}")
             session.fail(fault)
 
+    @abstractmethod
     def on_flow(self, flow: Flow) -> None:
         """Take a flow that names this link."""
-        raise NotImplementedError
 
     def answer_echo(self) -> None:
         """Tell the peer our flow state, as it asked; once our attach is out, if it is not."""
@@ -339,8 +338,7 @@ class Link(Terminus):
             session.connection.tell(Updates(self, self.news))
         self.news.append(delivery)
 
-    # --- the end of it
-    # ----------------------------------------------------------------------------------------------
+    # --- the end of it ---
 
     def fail(self, fault: LinkFault) -> None:
         """Close the link because of a fault of the peer; one that is being detached takes its session along.
@@ -468,8 +466,7 @@ class Link(Terminus):
             del session.links[self.name, self.role]
         self.session = None
 
-    # --- frames
-    # -----------------------------------------------------------------------------------------------------
+    # --- frames ---
 
     def _send_attach(self, session: Session, *, resume: bool) -> None:
         was = self.state
@@ -522,7 +519,6 @@ class Link(Terminus):
             source=self.source,
             target=self.target,
             unsettled=unsettled,
-            max_message_size=self.max_message_size,
             offered_capabilities=list(self.offered_capabilities) or None,
             desired_capabilities=list(self.desired_capabilities) or None,
             properties=self.properties or None,

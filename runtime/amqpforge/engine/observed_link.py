@@ -192,8 +192,7 @@ class ObservedLink:
         """A delivery is settled."""
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
 
-    # --- attaching
-    # -------------------------------------------------------------------------------------------------
+    # --- attaching ---
 
     def learn(self, end: LinkEnd, attach: Attach) -> None:
         """Take over what an end says in its attach."""
@@ -225,8 +224,7 @@ class ObservedLink:
             self._granted(self._early)
             self.room = max(self.room, self._early_credit)
 
-    # --- flow
-    # ------------------------------------------------------------------------------------------------------
+    # --- flow ---
 
     def flow(self, end: LinkEnd, flow: Flow) -> None:
         """An end tells its flow state."""
@@ -277,8 +275,7 @@ class ObservedLink:
         if flow.drain and state.link_credit > 0:
             self.drain = self.sender.side.session.notes.frame
 
-    # --- transfers
-    # -------------------------------------------------------------------------------------------------
+    # --- transfers ---
 
     def transfer(self, side: SessionEnd, transfer: Transfer, octets: int) -> None:
         """The sender sends a transfer, with so many octets of payload."""

@@ -43,8 +43,7 @@ class ObservedLinks:
         """The links that are known, attached ones first."""
         return [*self.by_name.values(), *self._detached.values()]
 
-    # --- attach
-    # -----------------------------------------------------------------------------------------------------
+    # --- attach ---
 
     def attach(self, side: SessionEnd, attach: Attach) -> None:
         """An end attaches a link."""
@@ -114,8 +113,7 @@ class ObservedLinks:
         self.by_name[key] = link
         return link
 
-    # --- detach
-    # -----------------------------------------------------------------------------------------------------
+    # --- detach ---
 
     def detach(self, side: SessionEnd, detach: Detach) -> None:
         """An end detaches a link."""
@@ -156,8 +154,7 @@ class ObservedLinks:
             if not _GONE.isdisjoint((link.sender.progress.latest, link.receiver.progress.latest)):
                 self._drop(key)
 
-    # --- handles without an attach
-    # ---------------------------------------------------------------------------------
+    # --- handles without an attach ---
 
     def unknown(self, side: SessionEnd, handle: int, frame: str) -> LinkEnd | None:
         """A frame names a handle that no attach of this end has named: told once.
@@ -200,8 +197,7 @@ class ObservedLinks:
         side.handles[handle] = end
         return end
 
-    # --- keeping count
-    # ---------------------------------------------------------------------------------------------
+    # --- keeping count ---
 
     def _free(self, end: LinkEnd) -> None:
         """The handle of a link end means nothing any more."""

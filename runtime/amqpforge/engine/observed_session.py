@@ -115,8 +115,7 @@ class SessionEnd:
             self.windows.begun(begin)
             self.room = self.windows.remote_incoming_window
 
-    # --- deliveries that it sends
-    # ----------------------------------------------------------------------------------
+    # --- deliveries that it sends ---
 
     def keep(self, delivery: ObservedDelivery, *, is_settled: bool) -> None:
         """A delivery begins; ``is_settled``: nothing will be told about it."""
@@ -217,8 +216,7 @@ class ObservedSession:
         if all(side.has_begun for side in self.ends):
             notes.tell(SessionNews("ended", self, self.reason, notes.frame, notes.time))
 
-    # --- frames of links
-    # -------------------------------------------------------------------------------------------
+    # --- frames of links ---
 
     def frame(self, side: SessionEnd, performative: Any, payload: int) -> None:
         """An end sends a frame of a link, with so many octets of payload."""

@@ -95,8 +95,7 @@ class Observer:
         """
         return self._channels.owed(self.client, self.server) if self._owed is None else self._owed
 
-    # --- items
-    # ------------------------------------------------------------------------------------------------------
+    # --- items ---
 
     def header(self, header: ProtocolHeader, direction: Direction, time: float | None) -> None:
         """An end sends a protocol header."""
@@ -221,8 +220,7 @@ class Observer:
                 text = f"silent for more than {end.silence:g} s, twice the idle-time-out of the other end"
                 self.notes.violated(end.name, Rule.IDLE, text)
 
-    # --- the connection
-    # --------------------------------------------------------------------------------------------
+    # --- the connection ---
 
     def _item(self, direction: Direction, time: float | None) -> ConnectionEnd:
         notes = self.notes

@@ -140,8 +140,7 @@ class Receiver(Link):
         self._brings_map = True
         return delivery
 
-    # --- credit
-    # -----------------------------------------------------------------------------------------------------
+    # --- credit ---
 
     @property
     def link_credit(self) -> int:
@@ -208,8 +207,7 @@ class Receiver(Link):
             self.session.taken(delivery.frames)
         delivery.frames = 0
 
-    # --- transfers
-    # --------------------------------------------------------------------------------------------------
+    # --- transfers ---
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> None:
         if not self.takes_frame():
@@ -396,8 +394,7 @@ class Receiver(Link):
         if self.streams and self.session is not None:
             self.session.connection.tell(Partial(delivery))
 
-    # --- input
-    # ------------------------------------------------------------------------------------------------------
+    # --- input ---
 
     def check_attach(self, attach: Attach) -> None:
         super().check_attach(attach)
@@ -435,6 +432,9 @@ class Receiver(Link):
     def answer_flow(self) -> None:
         self.flow(drain=self.flow_state.drain)
 
+    def complete(self, attach: Attach) -> None:
+        attach.max_message_size = self.max_message_size
+
     def hear(self, delivery: IncomingDelivery) -> None:
         if not delivery.remote_settled or delivery.settled or not self.auto_settle:
             return
@@ -442,8 +442,7 @@ class Receiver(Link):
         if delivery.is_complete and delivery.state is not None and type(delivery.state) is not Received:
             self.settle(delivery)
 
-    # --- settling
-    # ---------------------------------------------------------------------------------------------------
+    # --- settling ---
 
     def settle(self, delivery: IncomingDelivery) -> None:
         """A delivery is settled at this end: it is forgotten, and makes room for another."""
@@ -470,8 +469,7 @@ class Receiver(Link):
         if self.prefetch is not None and self.session is not None:
             self.session.top_up(self)
 
-    # --- the end of it
-    # ----------------------------------------------------------------------------------------------
+    # --- the end of it ---
 
     @property
     def unsettled_map(self) -> dict[bytes, Any]:

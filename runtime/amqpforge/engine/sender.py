@@ -158,8 +158,7 @@ class Sender(Link):
         self._brings_map = True
         return delivery
 
-    # --- sending
-    # ----------------------------------------------------------------------------------------------------
+    # --- sending ---
 
     def send(
         self,
@@ -340,8 +339,7 @@ class Sender(Link):
         """Messages that may be started now, 0 or more."""
         return max(self.flow_state.link_credit, 0)
 
-    # --- transfers
-    # --------------------------------------------------------------------------------------------------
+    # --- transfers ---
 
     def pump(self) -> bool:
         """Send what the queue holds, as far as credit, the session's windows and the output allow.
@@ -455,8 +453,7 @@ class Sender(Link):
             windows.outgoing_window -= 1
             delivery.frames += 1
 
-    # --- input
-    # ------------------------------------------------------------------------------------------------------
+    # --- input ---
 
     def learn(self, attach: Attach) -> None:
         self.rcv_settle_mode = attach.rcv_settle_mode
@@ -509,8 +506,7 @@ class Sender(Link):
         elif is_terminal(delivery.remote_state):
             delivery.settle()
 
-    # --- settling
-    # ---------------------------------------------------------------------------------------------------
+    # --- settling ---
 
     def settle(self, delivery: OutgoingDelivery) -> None:
         """A delivery is settled at this end; it is forgotten when all its transfers are out.
@@ -552,8 +548,7 @@ class Sender(Link):
         self._tries_again = True
         self._send_detach(None, closed=False)
 
-    # --- the end of it
-    # ----------------------------------------------------------------------------------------------
+    # --- the end of it ---
 
     @property
     def unsettled_map(self) -> dict[bytes, Any]:
@@ -590,7 +585,6 @@ class Sender(Link):
 
     def complete(self, attach: Attach) -> None:
         attach.initial_delivery_count = SequenceNo(self.flow_state.delivery_count)
-        attach.max_message_size = None
 
 
 def _check_format(message_format: int) -> MessageFormat:

@@ -4,6 +4,7 @@ deliveries (section 2.6).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -53,7 +54,7 @@ _MUTE: Final = frozenset(
 """An endpoint is destroyed: nothing can be told about its deliveries (section 2.7.6)."""
 
 
-class Terminus:
+class Terminus(ABC):
     """What one end of a link is, wherever it is attached; :class:`.link.Link` attaches it.
 
     Attributes:
@@ -181,9 +182,9 @@ class Terminus:
         return link
 
     @property
+    @abstractmethod
     def unsettled_map(self) -> dict[bytes, Any]:
         """The state at this end of each delivery that has begun and is not settled, by its tag."""
-        raise NotImplementedError
 
     @property
     def is_attached(self) -> bool:
@@ -249,44 +250,44 @@ class Terminus:
         """Whether there are deliveries that were told in an attach and are not resumed yet."""
         return self.has_told and any(delivery.id is None for delivery in self.begun())
 
-    # --- what the two roles do
-    # --------------------------------------------------------------------------------------
+    # --- what the two roles do ---
 
+    @abstractmethod
     def begun(self) -> Iterable[Any]:
         """The deliveries that have begun and are not settled."""
-        raise NotImplementedError
 
     def stop(self) -> None:
-        """One end has detached: nothing can be sent on the link for now."""
+        """One end has detached: nothing can be sent on the link until it is attached again."""
         self.is_open = False
 
+    @abstractmethod
     def renew(self) -> None:
         """The endpoint is attached anew: the flow state begins afresh."""
-        raise NotImplementedError
 
+    @abstractmethod
     def suspend(self) -> None:
         """The endpoint is gone, or about to be resumed: delivery-ids and credit mean nothing any more."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget(self) -> None:
         """The link is closed: drop what is unsettled."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hand_over(self, taker: Link) -> None:
         """Give the unsettled deliveries to another endpoint of the same link."""
-        raise NotImplementedError
 
+    @abstractmethod
     def learn(self, attach: Attach) -> None:
         """Take over what the peer decides: its terminus, and its settle mode."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hear(self, delivery: Any) -> None:
         """The peer's view of a delivery has changed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def complete(self, attach: Attach) -> None:
         """Add what only one role tells."""
 
+    @abstractmethod
     def answer_flow(self) -> None:
         """Tell the peer our flow state, as it asked."""
-        raise NotImplementedError
