@@ -21,7 +21,7 @@ WebSocket URL are what its HTTP request asks for.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
@@ -66,9 +66,12 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _BLANK = re.compile(r"[\x00-\x20\x7f]")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Url:
-    """Where to connect. ``str()`` gives a URL without the password, and so does ``repr()``.
+    """Where to connect.
+
+    ``str()`` gives a URL that can be shown, and so does ``repr()``: without the password, and without the
+    values of a query, which often are tokens. :meth:`with_secrets` gives all of it.
 
     Attributes:
         scheme: ``amqp``, ``amqps``, ``amqp+ws`` or ``amqp+wss``.
@@ -84,7 +87,7 @@ class Url:
     host: str
     port: int
     username: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: str | None = None
     virtual_host: str | None = None
     resource: str | None = None
 
@@ -104,11 +107,23 @@ class Url:
         return self.virtual_host if self.virtual_host is not None else self.host
 
     def __str__(self) -> str:
-        user = f"{quote(self.username, safe='')}@" if self.username is not None else ""
+        path, mark, query = (self.resource or "").partition("?")
+        return self._text("", path + mark + "&".join(map(_without_value, query.split("&"))))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def with_secrets(self) -> str:
+        """The whole URL, as :func:`parse_url` takes it: with the password, and all of the query. Do not show
+        it.
+        """
+        password = f":{quote(self.password, safe='')}" if self.password is not None else ""
+        return self._text(password, self.resource or "")
+
+    def _text(self, password: str, resource: str) -> str:
+        user = f"{quote(self.username, safe='')}{password}@" if self.username is not None else ""
         host = f"[{self.host.replace('%', '%25')}]" if ":" in self.host else self.host
-        path = self.resource or ""
-        if self.virtual_host is not None:
-            path = "/" + quote(self.virtual_host, safe=":")
+        path = resource if self.virtual_host is None else "/" + quote(self.virtual_host, safe=":")
         return f"{self.scheme}://{user}{host}:{self.port}{path}"
 
 
@@ -195,6 +210,12 @@ def _virtual_host(path: str) -> str | None:
             "path", 'has several parts, and names one virtual host; a "/" in its name is written %2F'
         )
     return _decoded("path", name) or None
+
+
+def _without_value(part: str) -> str:
+    """A part of a query, to be shown: what has no name may be a value too."""
+    name, sign, _ = part.partition("=")
+    return f"{name}=..." if sign else part and "..."
 
 
 def _decoded(part: str, text: str) -> str:

@@ -108,7 +108,7 @@ def test_each_outcome_reaches_the_sender(node: ThreadedNode, connection: Connect
     fill(node, 4)
     with connection.receiver("q", auto_accept=False) as receiver:
         deliveries = [receiver.receive() for _ in range(4)]
-        assert deliveries[0].is_undecided
+        assert deliveries[0]._is_undecided
         assert not deliveries[0].settled
         deliveries[0].accept()
         deliveries[1].reject("amqp:decode-error", "what?")
@@ -117,7 +117,7 @@ def test_each_outcome_reaches_the_sender(node: ThreadedNode, connection: Connect
         shown = [delivery.outcome for delivery in deliveries]
         assert [type(outcome) for outcome in shown] == [Accepted, Rejected, Modified, Released]
         assert all(delivery.settled for delivery in deliveries)
-        assert not any(delivery.is_undecided for delivery in deliveries)
+        assert not any(delivery._is_undecided for delivery in deliveries)
         assert receiver.receive().message.body == 3
     node.wait_for(lambda: len(outcomes(node)) == 2)
 

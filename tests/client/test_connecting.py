@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -317,3 +318,29 @@ def test_wrong_urls_are_told_at_once() -> None:
 def test_a_reconnect_out_of_range_is_told_at_once(arguments: dict[str, float]) -> None:
     with pytest.raises(LocalError):
         Reconnect(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("amqp://alice@127.0.0.1:1", {}),
+        (["amqp://127.0.0.1:1", "amqp://alice@127.0.0.1:1"], {}),
+        ("amqp://127.0.0.1:1", {"username": "alice"}),
+        ("amqp://127.0.0.1:1", {"credentials": Credentials(username="alice")}),
+    ],
+)
+def test_a_user_without_a_password_is_not_taken_for_anybody(url: Any, options: dict[str, Any]) -> None:
+    with pytest.raises(LocalError, match="'alice' has no password"):
+        connect(url, **options)
+
+
+@pytest.mark.parametrize(
+    "credentials",
+    [
+        Credentials(username="alice", external=True),
+        Credentials(username="alice", token=lambda: "t"),
+        Credentials(username="alice", mechanisms=("ANONYMOUS",)),
+    ],
+)
+def test_a_mechanism_may_need_no_password(credentials: Credentials) -> None:
+    connect("amqp://alice@127.0.0.1:1", credentials=credentials)

@@ -26,13 +26,13 @@ def empty_frames(node: ScriptedNode) -> int:
 async def test_an_idle_hour_is_survived_with_empty_frames_at_half_the_peers_time_out() -> None:
     settings = ConnectionSettings(idle_time_out=60)
     async with ScriptedNode(settings=settings) as node, connect(node.url, idle_time_out=None) as connection:
-        start = connection.loop.time()
+        start = connection._loop.time()
         await asyncio.sleep(3600)
         assert connection.is_connected
         announced = node.sent(Open)[0].idle_time_out
         assert announced == 30_000
         assert 239 <= empty_frames(node) <= 241
-        assert connection.loop.time() - start < 3601
+        assert connection._loop.time() - start < 3601
         assert node.accepted == 1
 
 
@@ -70,9 +70,9 @@ async def test_a_peer_that_falls_silent_is_given_up() -> None:
         node.settings = ConnectionSettings()
         connection = await connect(node.url, idle_time_out=10, reconnect=None)
         node.script.before(object).drop()
-        start = connection.loop.time()
+        start = connection._loop.time()
         with pytest.raises(ConnectionLost, match="10"):
             await connection.wait_closed()
-        assert 9.9 < connection.loop.time() - start < 11
+        assert 9.9 < connection._loop.time() - start < 11
         assert node.received(Close)[0].error is not None
         await connection.close()

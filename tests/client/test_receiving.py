@@ -30,7 +30,7 @@ from amqpforge_protocol.amqp_1_0 import (
     UInt,
 )
 
-from .loops import in_loop
+from .loops import in_leaping_loop, in_loop
 
 SELECTOR = "apache.org:selector-filter:string"
 
@@ -234,6 +234,36 @@ async def test_without_a_window_each_receive_asks_for_one_message() -> None:
             assert receiver.counters.messages == 5
 
 
+@in_leaping_loop
+async def test_a_receive_that_waits_no_longer_takes_its_credit_back() -> None:
+    async with ScriptedNode() as node, connect(node.url) as connection:
+        receiver = await connection.receiver("q", credit=0)
+        with pytest.raises(OperationTimedOut):
+            await receiver.receive(timeout=5)
+        assert receiver.counters.credit == 0
+        await node.wait_for(lambda: [flow.link_credit for flow in node.received(Flow)][-2:] == [1, 0])
+        fill(node, 1)
+        await connection.round_trip()
+        assert receiver.counters.messages == 0
+        other = await connection.receiver("q", credit=0)
+        assert (await other.receive()).message.body == 0
+
+
+@in_loop
+async def test_who_still_waits_keeps_the_credit() -> None:
+    async with ScriptedNode() as node, connect(node.url) as connection:
+        receiver = await connection.receiver("q", credit=0)
+        waiting = [asyncio.ensure_future(receiver.receive()) for _ in range(3)]
+        await node.wait_for(lambda: node.received(Flow)[-1:] and node.received(Flow)[-1].link_credit == 3)
+        waiting[1].cancel()
+        await node.wait_for(lambda: node.received(Flow)[-1].link_credit == 2)
+        fill(node, 3)
+        got = await asyncio.gather(waiting[0], waiting[2])
+        assert [delivery.message.body for delivery in got] == [0, 1]
+        await connection.round_trip()
+        assert (receiver.counters.messages, receiver.counters.credit) == (2, 0)
+
+
 @in_loop
 async def test_a_cancelled_receive_loses_nothing() -> None:
     async with ScriptedNode() as node, connect(node.url) as connection:
@@ -248,19 +278,21 @@ async def test_a_cancelled_receive_loses_nothing() -> None:
 
 
 @in_loop
-async def test_a_receive_cancelled_when_its_message_is_there_leaves_it_to_another_one() -> None:
+async def test_a_receive_cancelled_when_its_message_is_there_leaves_it_to_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with ScriptedNode() as node, connect(node.url) as connection:
         receiver = await connection.receiver("q")
         first = asyncio.ensure_future(receiver.receive())
         second = asyncio.ensure_future(receiver.receive())
         await asyncio.sleep(0)
-        arrive = receiver.on_deliveries
+        arrive = Receiver._on_deliveries
 
-        def arrive_and_cancel(deliveries: list[Any]) -> None:
-            arrive(deliveries)
+        def arrive_and_cancel(receiver: Receiver, deliveries: list[Any]) -> None:
+            arrive(receiver, deliveries)
             first.cancel()
 
-        receiver.on_deliveries = arrive_and_cancel  # type: ignore[method-assign]
+        monkeypatch.setattr(Receiver, "_on_deliveries", arrive_and_cancel)
         fill(node, 1)
         assert (await second).message.body == 0
         assert first.cancelled()

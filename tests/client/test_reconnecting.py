@@ -363,7 +363,7 @@ async def test_a_streamed_message_that_is_cut_comes_again() -> None:
 async def test_pauses_grow_up_to_the_longest_one_and_are_partly_random() -> None:
     numbers = iter([0.0, 1.0] * 20)
     policy = Reconnect(first_delay=1, factor=2, max_delay=10, attempts=7, random=lambda: next(numbers))
-    assert list(policy.delays()) == [0.5, 2.0, 2.0, 8.0, 5.0, 10.0, 5.0]
+    assert list(policy._delays()) == [0.5, 2.0, 2.0, 8.0, 5.0, 10.0, 5.0]
 
 
 @in_leaping_loop
@@ -371,11 +371,11 @@ async def test_a_connection_that_does_not_come_back_is_given_up_when_the_time_is
     async with ScriptedNode() as node:
         connection = await connect(node.url, reconnect=Reconnect(give_up_after=60))
         sender = await connection.sender("q")
-        start = connection.loop.time()
+        start = connection._loop.time()
     sending = asyncio.ensure_future(sender.send("x", timeout=None))
     with pytest.raises(ConnectionLost, match="does not come back") as caught:
         await connection.wait_closed()
-    assert 20 < connection.loop.time() - start <= 61
+    assert 20 < connection._loop.time() - start <= 61
     assert isinstance(caught.value.__cause__, ConnectionLost)
     with pytest.raises(ConnectionLost, match="does not come back"):
         await sending

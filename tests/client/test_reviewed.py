@@ -162,7 +162,7 @@ async def test_a_fault_while_connecting_again_ends_the_waiting(monkeypatch: pyte
 
     async with ScriptedNode() as node, connect(node.url, reconnect=SOON) as connection:
         receiving = asyncio.ensure_future((await connection.receiver("q")).receive(timeout=None))
-        monkeypatch.setattr(connection, "establish", fail)
+        monkeypatch.setattr(connection, "_establish", fail)
         node.connections[0].cut()
         with pytest.raises(LocalError, match="cannot be made again") as caught:
             await receiving

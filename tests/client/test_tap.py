@@ -77,7 +77,7 @@ async def test_no_secret_is_in_a_trace_a_recording_a_log_or_a_repr(
         async with ScriptedNode(users={"me": SECRET}, mechanisms=[mechanism]) as node:
             url = node.url.replace("amqp://", f"amqp://me:{SECRET.replace(' ', '%20')}@")
             async with connect(url, record=path) as connection:
-                shown = f"{connection!r} {connection.options!r} {connection.urls!r} {connection.url}"
+                shown = f"{connection!r} {connection._options!r} {connection._urls!r} {connection.url}"
             with pytest.raises(AuthenticationFailed) as caught:
                 await connect(node.url, username="me", password=f"{SECRET}!", record=path)
     recorded = path.read_bytes()

@@ -195,6 +195,25 @@ def test_the_password_is_in_no_text() -> None:
     assert url.password == SECRET
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        (f"token={SECRET}", "token=..."),
+        (f"a=1&sig={SECRET}&b=", "a=...&sig=...&b=..."),
+        (SECRET, "..."),
+        (f"{SECRET}&x={SECRET}=?", "...&x=..."),
+        ("", ""),
+    ],
+)
+def test_the_query_of_a_websocket_is_shown_without_its_values(query: str, shown: str) -> None:
+    url = parse_url(f"amqp+wss://alice@h/a?{query}")
+    assert str(url) == f"amqp+wss://alice@h:443/a?{shown}"
+    for text in (str(url), repr(url), f"{url}", f"{[url]}", f"{copy.copy(url)!r}"):
+        assert SECRET not in text
+    assert url.resource == f"/a?{query}"
+    assert parse_url(url.with_secrets()) == url
+
+
 def test_a_url_is_a_value() -> None:
     url = parse_url("amqp://a:b@h")
     assert url == parse_url("amqp://a:b@h:5672/")
@@ -210,21 +229,23 @@ URLS = st.builds(
     scheme=st.sampled_from(["amqp", "amqps"]),
     host=st.sampled_from(["h", "a.example", "::1", "fe80::1%eth0", "192.0.2.1"]),
     port=st.integers(1, 65535),
-    username=st.none() | NAMES,
+    username=NAMES,
+    password=st.none() | st.just("") | NAMES,
     virtual_host=st.none() | NAMES,
 ) | st.builds(
     Url,
     scheme=st.sampled_from(["amqp+ws", "amqp+wss"]),
     host=st.just("h"),
     port=st.integers(1, 65535),
-    resource=st.sampled_from(["/", "/a/b%20c", "/x?y=z"]),
+    resource=st.sampled_from(["/", "/a/b%20c", "/x?y=z", "/?"]),
 )
 
 
 @settings(deadline=None, derandomize=True, database=None)
 @given(URLS)
 def test_the_text_of_a_url_is_read_as_the_same(url: Url) -> None:
-    assert parse_url(str(url)) == url
+    assert parse_url(url.with_secrets()) == url
+    assert parse_url(str(url)).hostname == url.hostname
 
 
 @settings(deadline=None, derandomize=True, database=None)

@@ -207,6 +207,60 @@ def test_a_peer_that_has_not_seen_our_begin_counts_from_the_start() -> None:
     assert len(peer.written(Transfer)) == 4
 
 
+def test_a_window_that_is_used_up_amid_a_delivery_is_asked_for_once() -> None:
+    """A peer that looks at its window only between deliveries would never open it again."""
+    peer, _, link = sending(incoming_window=2)
+    link.send(three_frames())
+    [*pieces, asking] = [frame.performative for frame in peer.flush()]
+    assert [type(piece) for piece in pieces] == [Transfer, Transfer]
+    assert isinstance(asking, Flow)
+    assert (asking.echo, asking.handle, asking.next_outgoing_id) == (True, None, 2)
+    assert peer.feed(flow(next_incoming_id=2, incoming_window=0)) == []  # An answer, which changes nothing.
+    link.send(BODY)
+    assert peer.flush() == []
+    written = [frame.performative for frame in peer.feed(flow(next_incoming_id=2, incoming_window=1))]
+    assert [type(frame) for frame in written] == [Transfer]  # The delivery is whole: what follows can wait.
+    assert not written[0].more
+
+
+def test_a_window_is_asked_for_each_time_that_it_is_used_up() -> None:
+    peer, _, link = sending(incoming_window=1)
+    link.send(three_frames())
+    link.send(BODY)
+    written = [type(frame.performative) for frame in peer.flush()]
+    for seen in (1, 2):
+        answers = peer.feed(flow(next_incoming_id=seen, incoming_window=1))
+        written += [type(frame.performative) for frame in answers]
+    assert written == [Transfer, Flow, Transfer, Flow, Transfer]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_nothing_is_asked_for_a_window_that_is_not_needed_amid_a_delivery(is_whole: bool) -> None:
+    peer, _, link = sending(incoming_window=1)
+    if is_whole:
+        link.send(BODY)
+        link.send(BODY)
+    else:
+        link.start_message().write(BODY)
+    assert [type(frame.performative) for frame in peer.flush()] == [Transfer]
+
+
+@pytest.mark.parametrize("window", [1, 2, 7])
+def test_a_delivery_of_many_windows_comes_whole(window: int) -> None:
+    settings = ConnectionSettings(max_frame_size=512, session=SessionSettings(incoming_window=window))
+    joined = Joined(settings, settings)
+    session = joined.open()
+    link = a_sender()
+    session.attach(link)
+    joined.run()
+    joined.peer_of(link).flow(1)
+    message = b"\x00\x53\x75\xb0\x00\x00\x27\x10" + bytes(10_000)
+    link.send(message)
+    joined.run()
+    [event] = joined.told(joined.server, events.Deliveries)
+    assert [delivery.payload for delivery in event.deliveries] == [message]
+
+
 def test_a_window_that_shrinks_below_what_is_out_stops_us() -> None:
     peer, session, link = sending()
     for _ in range(5):

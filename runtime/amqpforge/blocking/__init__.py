@@ -102,7 +102,7 @@ def connect(
             and whenever the connection is lost.
         username: who we are, instead of the one in the URL. Without one the SASL mechanism is ANONYMOUS, and
             there is no SASL layer at all with a peer that has none.
-        password: goes with it.
+        password: goes with it; a user without one needs credentials of another kind.
         credentials: other ways to show who we are: tokens, certificates, a choice of mechanisms.
         ssl: how TLS is to be done. With ``amqp://`` it is asked for by a protocol header; with ``amqps://``
             it is there from the start, and None is the default context of Python, which checks names and

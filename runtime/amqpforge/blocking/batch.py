@@ -143,7 +143,7 @@ class Batch:
 
     # --- in the I/O thread ------------------------------------------------------------------------------
 
-    def told(self, sent: Sent) -> None:
+    def _told(self, sent: Sent) -> None:
         """It is known what became of a message."""
         self._number_told += 1
         if self._number_told >= self._wake_at:

@@ -74,11 +74,6 @@ class Delivery(Blocking[client.Delivery]):
         """Whether the sender took it up again on another connection, so that its outcome still counts."""
         return self._twin.is_resumed
 
-    @property
-    def is_undecided(self) -> bool:
-        """Whether nobody has said yet what becomes of it."""
-        return not self._is_decided and self._twin.is_undecided
-
     def accept(self, *, transaction: Transaction | None = None) -> None:
         """It is dealt with.
 
@@ -149,12 +144,17 @@ class Delivery(Blocking[client.Delivery]):
             )
         )
 
+    @property
+    def _is_undecided(self) -> bool:
+        """Whether nobody has said yet what becomes of it."""
+        return not self._is_decided and self._twin._is_undecided
+
     def _decide(self, decide: Callable[[], None], simple: AnyOutcome | None = None) -> None:
         """Say what becomes of it; does not wait for ``simple`` outcomes, where nothing can be wrong."""
         thread, receiver = self._thread, self._receiver
         thread.check()
-        with receiver.lock:
-            waits = simple is None or self._is_decided or not receiver._twin.takes(simple)
+        with receiver._lock:
+            waits = simple is None or self._is_decided or not receiver._twin._takes(simple)
             self._is_decided = self._is_decided or not waits
         if waits:
             thread.call(decide)

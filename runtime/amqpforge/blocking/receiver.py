@@ -32,16 +32,13 @@ class Receiver(Link[client.Receiver]):
     it.
 
     Take messages by ``for delivery in receiver``, or by :meth:`receive`.
-
-    Attributes:
-        lock: guards what is taken, and what deliveries note about themselves.
     """
 
-    __slots__ = ("_left", "lock")
+    __slots__ = ("_left", "_lock")
 
     def __init__(self, thread: IoThread, twin: client.Receiver, connection: Connection) -> None:
         super().__init__(thread, twin, connection)
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()  # For what is taken, and what deliveries note about themselves.
         self._left: deque[client.Delivery] = deque()
 
     @property
@@ -69,8 +66,8 @@ class Receiver(Link[client.Receiver]):
             OperationTimedOut: none came in time.
             LinkDetached, ConnectionClosed: the link or the connection is over.
         """
-        delivery = self._next(self._twin.connection.limit(timeout))
-        if self._twin.auto_accept and not isinstance(delivery, StreamedDelivery) and delivery.is_undecided:
+        delivery = self._next(self._twin.connection._limit(timeout))
+        if self._twin._auto_accept and not isinstance(delivery, StreamedDelivery) and delivery._is_undecided:
             delivery.accept()
         return delivery
 
@@ -113,7 +110,7 @@ class Receiver(Link[client.Receiver]):
     def _take(self) -> Delivery | None:
         """The next message, if one waits here; there is no need to ask the I/O thread for each."""
         thread, twin = self._thread, self._twin
-        with self.lock:
+        with self._lock:
             while self._left:
                 thread.submit(partial(twin._accept_left, self._left.popleft()))
             try:
@@ -127,7 +124,7 @@ class Receiver(Link[client.Receiver]):
             return StreamedDelivery(thread, handed, self)
         return Delivery(thread, handed, self)
 
-    def left(self, delivery: Delivery) -> None:
+    def _leave(self, delivery: Delivery) -> None:
         """A loop was left that had this delivery: it is accepted in a moment, or with the next one that is
         taken, unless the receiver is closed first, as the end of a block does that fails.
         """
@@ -153,7 +150,7 @@ class Deliveries:
 
     def __del__(self) -> None:
         if self._last is not None:
-            self._receiver.left(self._last)
+            self._receiver._leave(self._last)
 
     def __iter__(self) -> Deliveries:
         return self
@@ -163,7 +160,7 @@ class Deliveries:
         twin = receiver._twin
         if last is not None:
             twin._in_hand.pop(last._twin, None)
-            if last.is_undecided:
+            if last._is_undecided:
                 last.accept()
             self._last = None
         try:
@@ -172,7 +169,7 @@ class Deliveries:
             if twin._is_closing and not receiver._thread.is_foreign:
                 raise StopIteration from None
             raise
-        if twin.auto_accept:
+        if twin._auto_accept:
             self._last = delivery
             twin._in_hand[delivery._twin] = None
         return delivery

@@ -83,7 +83,7 @@ class Sender(Link[client.Sender]):
         thread, twin = self._thread, self._twin
         part = None if transaction is None else transaction._twin
         sending = Sending(thread, twin, fixed(message), settled, part)
-        outcome = thread.wait_for(sending, twin.connection.limit(timeout), f"sending over {self!r}")
+        outcome = thread.wait_for(sending, twin.connection._limit(timeout), f"sending over {self!r}")
         return checked(outcome) if check else outcome
 
     def post(
@@ -177,7 +177,7 @@ class Sender(Link[client.Sender]):
             window=window,
             settled=settled,
             transaction=None if transaction is None else transaction._twin,
-            timeout=self._twin.connection.limit(timeout),
+            timeout=self._twin.connection._limit(timeout),
             wants_each=wants_each,
         )
 

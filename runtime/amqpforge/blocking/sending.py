@@ -61,7 +61,7 @@ class Sending(Call[Outcome]):
             self._error = error
             self.finish()
 
-    def told(self, sent: Sent) -> None:
+    def _told(self, sent: Sent) -> None:
         """It is known what became of the message."""
         if isinstance(sent.result, AmqpforgeError):
             self._error = fresh(sent.result)
@@ -86,7 +86,7 @@ class Promise(Future[Outcome]):
         except Exception as error:
             self._tell(None, error)
 
-    def told(self, sent: Sent) -> None:
+    def _told(self, sent: Sent) -> None:
         """It is known what became of the message."""
         if isinstance(sent.result, AmqpforgeError):
             self._tell(None, fresh(sent.result))

@@ -61,7 +61,7 @@ class Batch:
                 checked(outcome)
         return outcomes
 
-    def told(self, sent: Sent) -> None:
+    def _told(self, sent: Sent) -> None:
         """It is known what became of a message."""
         waiter = self._waiter
         if waiter is not None and self._sent and sent is self._sent[0] and not waiter.done():

@@ -29,6 +29,7 @@ __all__ = ["Delivery"]
 
 _ACCEPTED: Final = Accepted()
 _RELEASED: Final = Released()
+_FIRST: Final = ReceiverSettleMode.FIRST
 
 
 class Delivery:
@@ -170,26 +171,34 @@ class Delivery:
     # --- for receivers ----------------------------------------------------------------------------------
 
     @property
-    def is_undecided(self) -> bool:
+    def _is_undecided(self) -> bool:
         """Whether nobody has said yet what becomes of it."""
         return not self._delivery.settled and self._delivery.state is None
 
+    def _accept_undecided(self) -> None:
+        """Accept it, if nobody has said yet what becomes of it."""
+        delivery = self._delivery
+        if not delivery.settled and delivery.state is None:
+            self._decide(_ACCEPTED, None)
+
     def _decide(self, outcome: AnyOutcome, transaction: Transaction | None) -> None:
         delivery = self._delivery
-        if delivery.settled and delivery.state is None and delivery.remote_settled:
-            return  # It came settled: nobody wants to know.
-        if delivery.settled and self.outcome == outcome:
-            return
         if delivery.settled:
+            came_settled = delivery.state is None and delivery.remote_settled  # Nobody wants to know.
+            if came_settled or self.outcome == outcome:
+                return
             raise LocalError(f"{self!r} has the outcome {self.outcome!r} already")
-        if not self._receiver.takes(outcome):
+        receiver = self._receiver
+        if not receiver._takes(outcome):
             name = type(outcome).__name__.lower()
-            raise LocalError(f"the source of {self._receiver!r} does not take the outcome {name}")
+            raise LocalError(f"the source of {receiver!r} does not take the outcome {name}")
         state: Any = outcome
         if transaction is not None:
-            state = transaction.retire(self._receiver, outcome)
-        is_first = delivery.rcv_settle_mode is ReceiverSettleMode.FIRST
+            state = transaction._retire(receiver, outcome)
+        is_first = delivery.rcv_settle_mode is _FIRST
         # What is settled while the link is lost is not in its unsettled map: it would be sent again.
-        may_settle = delivery.remote_settled or (is_first and not self._receiver.is_suspended(delivery))
-        delivery.update(state, settled=may_settle)
-        self._receiver.woken(delivery)
+        is_kept = not receiver._is_attached and receiver._is_suspended(delivery)
+        delivery.update(state, settled=delivery.remote_settled or (is_first and not is_kept))
+        if delivery.context is not None:
+            delivery.context._drop_rest()
+        receiver._connection._wake()

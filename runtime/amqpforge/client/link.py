@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 from amqpforge.engine.receiver import Receiver as ReceiverEnd
 from amqpforge.engine.sender import Sender as SenderEnd
@@ -26,13 +26,13 @@ from amqpforge_protocol.amqp_1_0 import (
     Target,
 )
 
-from .waiting import DEFAULT, Timeout, fresh, time_limit, wait_for
+from .waiting import DEFAULT, Timeout, fresh, time_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from amqpforge.engine.events import Attached, Detached
-    from amqpforge_protocol.amqp_1_0 import Attach
+    from amqpforge.engine.peer_end import PeerEnd
 
     from .connection import Connection
     from .sessions import Session
@@ -52,28 +52,42 @@ class Link(Generic[End]):
     ``async with`` block.
     """
 
-    #: Settings of a session of its own; None: it goes with others on one session.
-    session_settings: Any = None
-    #: Whether it is attached again after it was lost; else it is over then.
-    recovers = True
+    # A connection may have many thousands: nothing is made for one before it is needed.
+    __slots__ = (
+        "__weakref__",
+        "_attached_at",
+        "_changed",
+        "_connection",
+        "_end",
+        "_error",
+        "_failures",
+        "_home",
+        "_is_attached",
+        "_is_closing",
+        "_is_over",
+        "_is_resuming",
+        "_loop",
+        "_reattached",
+        "_resumes",
+        "_was_attached",
+    )
 
-    def __init__(self, connection: Connection, make: Callable[[], End]) -> None:
-        """``make`` makes an end to attach: the first one, and others for when one cannot be resumed."""
-        end = make()
-        self._make: Callable[[], End] = make
+    #: Whether it is attached again after it was lost; else it is over then.
+    _recovers: ClassVar[bool] = True
+
+    def __init__(self, connection: Connection, end: End) -> None:
+        """``end`` is the first one to attach; :meth:`_make_end` makes others if it cannot be resumed."""
         self._connection: Connection = connection
-        self._loop = connection.loop
-        self._wake = connection.wake
+        self._loop = connection._loop
         self._end: End = end
         end.context = self
         self._home: Session | None = None
         self._error: AmqpforgeError | None = None
-        self._attached: asyncio.Future[None] = self._loop.create_future()
-        self._gone: asyncio.Future[None] = self._loop.create_future()
-        self._back: asyncio.Future[None] | None = None
+        self._changed: asyncio.Future[None] | None = None
         self._is_attached = False
         self._was_attached = False
         self._is_closing = False
+        self._is_over = False
         self._reattached = 0
         self._failures = 0
         self._attached_at = 0.0
@@ -94,7 +108,7 @@ class Link(Generic[End]):
     ) -> None:
         try:
             if error is None and self._error is None:
-                await self.finish_work()
+                await self._finish_work()
         finally:
             await self.close()
 
@@ -123,7 +137,7 @@ class Link(Generic[End]):
     @property
     def error(self) -> AmqpforgeError | None:
         """Why it is over; None while it is not, or if it was closed from here."""
-        return self._error if self._gone.done() and not self._is_closing else None
+        return self._error if self._is_over and not self._is_closing else None
 
     @property
     def remote_properties(self) -> Mapping[str, Any]:
@@ -143,30 +157,30 @@ class Link(Generic[End]):
             OperationTimedOut: they are not in time.
             AmqpforgeError: the link is over.
         """
-        async with time_limit(self._connection.limit(timeout), f"waiting for {self!r} to be attached"):
+        async with time_limit(self._connection._limit(timeout), f"waiting for {self!r} to be attached"):
             while not self._is_attached:
                 self._check()
-                if self._back is None or self._back.done():
-                    self._back = self._loop.create_future()
-                await asyncio.shield(self._back)
+                await self._change()
 
     async def close(self, *, timeout: Timeout = DEFAULT) -> None:
         """Close the link at both ends; nothing happens if it is over already.
 
         Whatever the peer answers, or does not answer, this ends within ``timeout`` seconds.
         """
-        limit = self._connection.limit(timeout)
-        if not self._is_closing and not self._gone.done():
+        limit = self._connection._limit(timeout)
+        if not self._is_closing and not self._is_over:
             self._is_closing = True
             self._before_close()
             if self._end.state in _CAN_CLOSE:
                 self._end.close()
-                self._wake()
+                self._connection._wake()
             else:
                 self._finish(None)
-        if not self._gone.done():
+        if not self._is_over:
             try:
-                await wait_for(asyncio.shield(self._gone), limit, f"closing {self!r}")
+                async with time_limit(limit, f"closing {self!r}"):
+                    while not self._is_over:
+                        await self._change()
             except OperationTimedOut as error:
                 _log.warning("%s: the peer does not answer", error)
             finally:
@@ -174,7 +188,7 @@ class Link(Generic[End]):
 
     # --- for the kinds ----------------------------------------------------------------------------------
 
-    async def finish_work(self) -> None:
+    async def _finish_work(self) -> None:
         """The block of the link, or of the connection, ends as it should: do what is left to be done."""
 
     def _before_close(self) -> None:
@@ -188,6 +202,10 @@ class Link(Generic[End]):
 
     def _abandon(self, error: AmqpforgeError) -> None:
         """The link is over: nobody waits for it any more."""
+
+    def _make_end(self, lost: End) -> End:
+        """Make an end that asks for the same as one that cannot be resumed once did."""
+        raise NotImplementedError
 
     def _repeat(self, end: End) -> None:
         """Another end, a new one, is going to be attached; ``end`` is the one that was lost."""
@@ -207,21 +225,32 @@ class Link(Generic[End]):
         if self._is_closing:
             raise LocalError(f"{self!r} is closed")
 
+    async def _change(self) -> None:
+        """Wait until the link is attached, or over."""
+        if self._changed is None:
+            self._changed = self._loop.create_future()
+        await asyncio.shield(self._changed)
+
+    def _note_change(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set_result(None)
+
     # --- for sessions and the connection ----------------------------------------------------------------
 
-    def attach_on(self, session: Session) -> None:
+    def _attach_on(self, session: Session) -> None:
         """Attach to a session that has begun."""
         engine = session.engine
-        if engine is None or self._gone.done() or self._end.is_attached:
+        if engine is None or self._is_over or self._end.is_attached:
             return
         self._is_resuming = self._end.state is LinkState.SUSPENDED
         try:
             engine.attach(self._end)
         except LocalError as error:
-            self.fail(error)
-        self._wake()
+            self._fail(error)
+        self._connection._wake()
 
-    async def opened(self, timeout: float | None) -> None:
+    async def _wait_opened(self, timeout: float | None) -> None:
         """Wait until the link is attached for the first time.
 
         Raises:
@@ -230,22 +259,26 @@ class Link(Generic[End]):
             OperationTimedOut: the peer does not answer.
         """
         try:
-            await wait_for(self._attached, timeout, f"attaching the link {self.name!r}")
+            async with time_limit(timeout, f"attaching the link {self.name!r}"):
+                while not self._was_attached:
+                    if self._error is not None:
+                        raise fresh(self._error)
+                    await self._change()
         except BaseException:
             self._end.context = None
             if self._end.state in _CAN_CLOSE:
                 self._end.close()
-                self._wake()
+                self._connection._wake()
             self._finish(None)
             raise
 
-    def on_attached(self, event: Attached) -> None:
+    def _on_attached(self, event: Attached) -> None:
         """The peer's attach is in: the answer to ours, or its own try to resume the link."""
         if event.is_refused:
             return
         if self._end.state is LinkState.ATTACH_RCVD:
             self._end.attach()
-            self._wake()
+            self._connection._wake()
         if not self._end.is_attached:
             return
         self._is_attached = True
@@ -255,15 +288,9 @@ class Link(Generic[End]):
             self._reattached += 1
         self._was_attached = True
         self._ready()
-        if not self._attached.done():
-            self._attached.set_result(None)
-        self._note_back()
+        self._note_change()
 
-    def _note_back(self) -> None:
-        if self._back is not None and not self._back.done():
-            self._back.set_result(None)
-
-    def on_detached(self, event: Detached) -> None:
+    def _on_detached(self, event: Detached) -> None:
         """The link is detached, by whichever end."""
         was_attached, self._is_attached = self._is_attached, False
         if self._is_closing:
@@ -280,31 +307,31 @@ class Link(Generic[End]):
             self._failures += 1
             if self._home is not None:
                 self._home.attach_later(self, self._failures)
-        elif self.forgo_resuming(error) and self._home is not None:
+        elif self._forgo_resuming(error) and self._home is not None:
             self._home.attach_later(self, 1)
         else:
-            self.fail(error)
+            self._fail(error)
 
     def _can_return(self, error: LinkDetached) -> bool:
         """Whether a link that the peer has detached is worth to be attached again."""
         is_kept = self._end.state in (LinkState.DETACHED, LinkState.SUSPENDED)
         is_harmless = error.error is None or error.condition == LinkError.DETACH_FORCED
-        return is_kept and is_harmless and self.recovers and self._failures < _MOST_RETURNS
+        return is_kept and is_harmless and self._recovers and self._failures < _MOST_RETURNS
 
-    def closing(self) -> None:
+    def _close_soon(self) -> None:
         """The connection is going to be closed by us."""
-        if not self._is_closing and not self._gone.done():
+        if not self._is_closing and not self._is_over:
             self._is_closing = True
             self._before_close()
 
-    def suspended(self, error: AmqpforgeError) -> None:
+    def _lose_session(self, error: AmqpforgeError) -> None:
         """The session is lost; another one is coming."""
         self._is_attached = False
         if self._is_closing:
             self._finish(None)
-        elif not self.recovers:
-            self.fail(error)
-        elif not self._gone.done():
+        elif not self._recovers:
+            self._fail(error)
+        elif not self._is_over:
             self._prepare_return(error)
 
     def _prepare_return(self, error: AmqpforgeError) -> None:
@@ -320,12 +347,12 @@ class Link(Generic[End]):
         self._suspend(error)
 
     def _renew(self) -> None:
-        end, self._end = self._end, self._make()
+        end, self._end = self._end, self._make_end(self._end)
         end.context = None
         self._end.context = self
         self._repeat(end)
 
-    def forgo_resuming(self, error: AmqpforgeError) -> bool:
+    def _forgo_resuming(self, error: AmqpforgeError) -> bool:
         """If an error says that the peer does not know how to resume, do without from now on; returns whether
         it is worth another try.
         """
@@ -336,26 +363,23 @@ class Link(Generic[End]):
         self._renew()
         return True
 
-    def fail(self, error: AmqpforgeError) -> None:
+    def _fail(self, error: AmqpforgeError) -> None:
         """The link is over, and not by our will."""
-        if self._gone.done():
+        if self._is_over:
             return
         self._error = error
         self._finish(error)
 
     def _finish(self, error: AmqpforgeError | None) -> None:
-        if self._gone.done():
+        if self._is_over:
             return
-        self._gone.set_result(None)
+        self._is_over = True
         self._is_attached = False
         self._is_closing = self._is_closing or error is None
         reason = error or LinkDetached(f"the link {self.name!r} was closed")
         self._error = reason
-        if not self._attached.done():
-            self._attached.set_exception(fresh(reason))
-            self._attached.exception()  # Whoever waits for it gets it; it may be that nobody does.
         self._abandon(reason)
-        self._note_back()
+        self._note_change()
         if self._home is not None:
             self._home.remove(self)
 
@@ -366,7 +390,7 @@ _MOST_RETURNS: Final = 5
 """How often a link that does not last so long is attached again, if the peer detaches it and no more."""
 
 
-def _capabilities(remote: Attach | None) -> tuple[str, ...]:
+def _capabilities(remote: PeerEnd | None) -> tuple[str, ...]:
     """What an attach offers, and the node at its end; each once."""
     if remote is None:
         return ()

@@ -54,7 +54,7 @@ class Reconnect:
         if self.redirects < 0:
             raise LocalError(f"redirects is how many are followed, 0 or more, not {self.redirects}")
 
-    def delays(self) -> Iterator[float]:
+    def _delays(self) -> Iterator[float]:
         """The pauses, in seconds, one ahead of each attempt."""
         whole, attempt = self.first_delay, 0
         while self.attempts is None or attempt < self.attempts:
@@ -104,14 +104,23 @@ class Options:
         return self.hostname or url.hostname
 
     def credentials_for(self, url: Url) -> Credentials:
-        """What to show to the server of a URL: what was given, else what stands in the URL."""
-        if self.credentials is not None:
-            return self.credentials
-        return Credentials(
+        """What to show to the server of a URL: what was given, else what stands in the URL.
+
+        Raises:
+            LocalError: there is a user without anything that proves it.
+        """
+        found = self.credentials or Credentials(
             username=url.username,
             password=url.password,
             allow_insecure_plain=self.allow_insecure_plain,
         )
+        has_proof = found.password is not None or found.token is not None or found.external
+        if found.username is not None and not has_proof and found.mechanisms is None:
+            raise LocalError(
+                f"the user {found.username!r} has no password: give one, or credentials with a token or "
+                "external=True, or leave the user out, which means ANONYMOUS"
+            )
+        return found
 
     def settings(self, url: Url) -> ConnectionSettings:
         """The settings of the engine, for a connection to a URL."""

@@ -11,7 +11,18 @@ from amqpforge.engine.delivery import IncomingDelivery
 from amqpforge.engine.receiver import Receiver as ReceiverEnd
 from amqpforge.errors import AmqpforgeError, ConnectionLost, LinkDetached
 from amqpforge.message_fields import shown
-from amqpforge_protocol.amqp_1_0 import AmqpError, AnyAddress, AnyOutcome, Described, Error, Released, Source
+from amqpforge_protocol.amqp_1_0 import (
+    Accepted,
+    AmqpError,
+    AnyAddress,
+    AnyOutcome,
+    Described,
+    Error,
+    Modified,
+    Rejected,
+    Released,
+    Source,
+)
 
 from .annotations import not_understood
 from .counters import ReceiverCounters
@@ -22,7 +33,7 @@ from .termini import outlives_session
 from .waiting import DEFAULT, Timeout, fresh, time_limit, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from amqpforge.engine.events import FlowReceived
 
@@ -31,22 +42,48 @@ if TYPE_CHECKING:
 __all__ = ["Receiver"]
 
 _RELEASED: Final = Released()
+_OUTCOMES: Final = frozenset(outcome.SYMBOL for outcome in (Accepted, Rejected, Released, Modified))
+_NONE_READY: Final[deque[IncomingDelivery]] = deque(maxlen=0)
+_NO_WAITERS: Final[deque[asyncio.Future[None]]] = deque(maxlen=0)
+_NONE_IN_HAND: Final[dict[Delivery, None]] = {}
+"""What all receivers share that have not needed their own yet: a deque takes more memory than the rest."""
 
 
 class Receiver(Link[ReceiverEnd]):
     """Receives messages from a node.
 
     It gives credit by itself, so that what is under way, what waits here and what the application has not
-    settled is never more than ``window`` messages. With a window of 0 nothing is fetched ahead: each
-    :meth:`receive` asks for one message.
+    settled is never more than the ``credit`` that it was made with. With a credit of 0 nothing is fetched
+    ahead: each :meth:`receive` asks for one message, and takes that back if it does not wait any longer.
 
     Take messages by ``async for delivery in receiver``, or by :meth:`receive`; any number of tasks may do so.
     """
 
+    __slots__ = (
+        "_asked_mode",
+        "_asked_source",
+        "_auto_accept",
+        "_drained",
+        "_handed_over",
+        "_held_back",
+        "_in_hand",
+        "_is_stopped",
+        "_known_annotations",
+        "_messages",
+        "_octets",
+        "_outcomes",
+        "_ready_deliveries",
+        "_renewed",
+        "_stale",
+        "_streams",
+        "_waiters",
+        "_window",
+    )
+
     def __init__(
         self,
         connection: Connection,
-        make: Callable[[], ReceiverEnd],
+        end: ReceiverEnd,
         *,
         window: int,
         auto_accept: bool,
@@ -56,25 +93,28 @@ class Receiver(Link[ReceiverEnd]):
 
         Args:
             connection: what it belongs to.
-            make: makes the engine's end of the link.
-            window: see above.
+            end: the engine's end of the link.
+            window: the credit; see above.
             auto_accept: accept what the application has taken without giving it an outcome.
             known_annotations: see ``Connection.receiver``.
         """
-        super().__init__(connection, make)
-        self.window = window
-        self.auto_accept = auto_accept
+        super().__init__(connection, end)
+        self._asked_source, self._asked_mode = end.source, end.snd_settle_mode  # The peer may choose others.
+        self._window = window
+        self._auto_accept = auto_accept
         self._known_annotations = known_annotations
-        self._end.prefetch = window or None
-        self._end.tolerance = window
-        self.renewed: Callable[[], None] = _nobody
-        self._ready_deliveries: deque[IncomingDelivery] = deque()
-        self._held_back: list[IncomingDelivery] = []  # The first is not understood, others came behind it.
-        self._stale: list[IncomingDelivery] = []
-        self._waiters: deque[asyncio.Future[None]] = deque()
+        end.prefetch = window or None
+        end.tolerance = window
+        self._outcomes: frozenset[str] | None = None  # Those that the source lets us choose; None: all.
+        self._renewed: Callable[[], None] = _nobody
+        self._ready_deliveries = _NONE_READY
+        # The first is not understood, others came behind it.
+        self._held_back: list[IncomingDelivery] | None = None
+        self._stale: Sequence[IncomingDelivery] = ()
+        self._waiters = _NO_WAITERS
         self._drained: asyncio.Future[None] | None = None
-        self._streams: dict[StreamedDelivery, None] = {}  # Those that are not whole.
-        self._in_hand: dict[Delivery, None] = {}
+        self._streams: dict[StreamedDelivery, None] | None = None  # Those that are not whole.
+        self._in_hand = _NONE_IN_HAND
         self._is_stopped = False
         self._messages = 0
         self._octets = 0
@@ -118,9 +158,11 @@ class Receiver(Link[ReceiverEnd]):
             OperationTimedOut: none came in time.
             LinkDetached, ConnectionClosed: the link or the connection is over.
         """
-        delivery = await self._next(self._connection.limit(timeout))
-        if self.auto_accept and not isinstance(delivery, StreamedDelivery) and delivery.is_undecided:
-            delivery.accept()
+        if not self._ready_deliveries:
+            await self._arrival(self._connection._limit(timeout))
+        delivery = self._next()
+        if self._auto_accept and not self._end.streams:
+            delivery._accept_undecided()
         return delivery
 
     def __aiter__(self) -> Deliveries:
@@ -146,9 +188,9 @@ class Receiver(Link[ReceiverEnd]):
         if self._drained is None or self._drained.done():
             self._drained = self._loop.create_future()
             end.flow(drain=True)
-            self._wake()
+            self._connection._wake()
         self._note_drained()
-        await wait_for(asyncio.shield(self._drained), self._connection.limit(timeout), f"draining {self!r}")
+        await wait_for(asyncio.shield(self._drained), self._connection._limit(timeout), f"draining {self!r}")
         return len(self._ready_deliveries)
 
     def resume(self) -> None:
@@ -157,19 +199,19 @@ class Receiver(Link[ReceiverEnd]):
         self._is_stopped = False
         end = self._end
         end.flow_state.drain = False
-        end.prefetch = self.window or None
+        end.prefetch = self._window or None
         if self._is_attached:
             end.grant()
-            self._wake()
+            self._connection._wake()
 
     # --- taking -----------------------------------------------------------------------------------------
 
-    async def _next(self, timeout: float | None) -> Delivery:
-        if not self._ready_deliveries:
-            await self._arrival(timeout)
+    def _next(self) -> Delivery:
+        """The first of those that wait here."""
         delivery = self._ready_deliveries.popleft()
         handed = self._hand_over(delivery)
-        self._own(delivery)
+        if delivery.remote_settled:
+            self._own(delivery)
         return handed
 
     def _hand_over(self, delivery: IncomingDelivery) -> Delivery:
@@ -186,19 +228,28 @@ class Receiver(Link[ReceiverEnd]):
         with suppress(IndexError):
             while True:
                 taken.append(self._ready_deliveries.popleft())
-        taken += self._held_back
-        self._held_back.clear()
+        taken += self._held_back or ()
+        self._held_back = None
         return taken
 
-    def _line_up(self, deliveries: Iterable[IncomingDelivery]) -> None:
+    def _line_up(self, deliveries: Sequence[IncomingDelivery]) -> None:
         """Have deliveries wait for the application, as far as it understands their annotations."""
-        known = self._known_annotations
+        if not deliveries:
+            return
+        known, ready = self._known_annotations, self._ready_deliveries
+        if ready is _NONE_READY:
+            self._in_hand = {}
+            self._ready_deliveries = ready = deque()
         if known is None:
-            self._ready_deliveries.extend(deliveries)
+            ready.extend(deliveries)
             return
         for delivery in deliveries:
-            is_held = self._held_back or not_understood(delivery, known)
-            (self._held_back if is_held else self._ready_deliveries).append(delivery)
+            if self._held_back is not None:
+                self._held_back.append(delivery)
+            elif not_understood(delivery, known):
+                self._held_back = [delivery]
+            else:
+                ready.append(delivery)
 
     def _refuse(self, delivery: IncomingDelivery, known: Collection[str | int]) -> None:
         """A message asks for what the application does not understand: the link goes (section 3.2.10)."""
@@ -207,14 +258,14 @@ class Receiver(Link[ReceiverEnd]):
         if self._is_attached:
             # Closing gives messages back at once; but a terminus that the application wants kept is kept.
             self._end.detach(error, closed=not self._survives(self._end))
-            self._wake()
-        self.fail(LinkDetached(f"the link {self.name!r} was detached from here", error))
+            self._connection._wake()
+        self._fail(LinkDetached(f"the link {self.name!r} was detached from here", error))
 
     def _own(self, delivery: IncomingDelivery) -> None:
         """A message that was sent settled is the application's now, and makes room."""
         if delivery.remote_settled and delivery.is_complete and not delivery.settled:
             delivery.settle()
-            self._wake()
+            self._connection._wake()
 
     async def _arrival(self, timeout: float | None) -> None:
         """Wait until a message is there."""
@@ -225,6 +276,8 @@ class Receiver(Link[ReceiverEnd]):
                     self._refuse(self._held_back[0], self._known_annotations)
                 self._check()
                 waiter: asyncio.Future[None] = self._loop.create_future()
+                if self._waiters is _NO_WAITERS:
+                    self._waiters = deque()
                 self._waiters.append(waiter)
                 self._pull()
                 try:
@@ -235,15 +288,26 @@ class Receiver(Link[ReceiverEnd]):
                     else:
                         with suppress(ValueError):  # A message that came just now has passed it over.
                             self._waiters.remove(waiter)
+                        self._take_back()
                     raise
 
     def _pull(self) -> None:
         """Without a window: see that there is credit for everyone who waits."""
         end = self._end
         missing = len(self._waiters) - len(self._ready_deliveries)
-        if not self.window and not self._is_stopped and self._is_attached and end.link_credit < missing:
+        if not self._window and not self._is_stopped and self._is_attached and end.link_credit < missing:
             end.flow(missing)
-            self._wake()
+            self._connection._wake()
+
+    def _take_back(self) -> None:
+        """Without a window: see that nobody sends what nobody waits for any more."""
+        end, session = self._end, self._end.session
+        wanted = len(self._waiters)
+        if self._window or self._is_stopped or self._is_closing or end.link_credit <= wanted:
+            return
+        if end.is_open and session is not None and session.may_write:
+            end.flow(wanted)
+            self._connection._wake()
 
     def _wake_waiters(self, count: int) -> None:
         waiters = self._waiters
@@ -255,38 +319,42 @@ class Receiver(Link[ReceiverEnd]):
 
     # --- what the engine tells --------------------------------------------------------------------------
 
-    def on_deliveries(self, deliveries: list[IncomingDelivery]) -> None:
+    def _on_deliveries(self, deliveries: list[IncomingDelivery]) -> None:
         """Whole messages came in."""
         self._messages += len(deliveries)
+        octets = 0
         for delivery in deliveries:
-            self._octets += delivery.size
+            octets += delivery.size
+        self._octets += octets
         self._line_up(deliveries)
         if self._waiters:
             self._wake_waiters(len(deliveries))
         if self._drained is not None:
             self._note_drained()
 
-    def on_partial(self, delivery: IncomingDelivery) -> None:
+    def _on_partial(self, delivery: IncomingDelivery) -> None:
         """Octets of a message came in."""
-        handed = delivery.context
+        if self._streams is None:
+            self._streams = {}
+        handed: StreamedDelivery | None = delivery.context
         if handed is None:
             handed = delivery.context = StreamedDelivery(self, delivery)
             self._streams[handed] = None
             self._messages += 1
-            self._ready_deliveries.append(delivery)
+            self._line_up((delivery,))
             self._wake_waiters(1)
-        self._octets += handed.came()
-        if handed.is_whole:
+        self._octets += handed._came()
+        if handed._is_whole:
             self._streams.pop(handed, None)
-        self._wake()
+        self._connection._wake()
 
-    def on_updates(self, deliveries: list[IncomingDelivery]) -> None:
+    def _on_updates(self, deliveries: list[IncomingDelivery]) -> None:
         """The sender has told of deliveries."""
         for delivery in deliveries:
             if delivery.remote_settled and isinstance(delivery.context, StreamedDelivery):
                 self._lose_stream(delivery.context)  # If it is not whole, it never will be.
 
-    def on_flow(self, event: FlowReceived) -> None:
+    def _on_flow(self, event: FlowReceived) -> None:
         """The sender has told its flow state."""
         self._note_drained()
 
@@ -294,27 +362,23 @@ class Receiver(Link[ReceiverEnd]):
         if self._drained is not None and not self._drained.done() and self._end.link_credit == 0:
             self._drained.set_result(None)
 
-    def takes(self, outcome: AnyOutcome) -> bool:
+    def _takes(self, outcome: AnyOutcome) -> bool:
         """Whether the source lets us choose an outcome (section 3.5.3)."""
-        remote = self._end.remote
-        source = remote.source if remote is not None else None
-        outcomes = source.outcomes if isinstance(source, Source) else None
-        return not outcomes or isinstance(outcome, Described) or outcome.SYMBOL in outcomes
+        outcomes = self._outcomes
+        return outcomes is None or isinstance(outcome, Described) or outcome.SYMBOL in outcomes
 
-    def is_suspended(self, delivery: IncomingDelivery) -> bool:
+    def _is_suspended(self, delivery: IncomingDelivery) -> bool:
         """Whether a delivery waits for its link to be resumed."""
-        return delivery.link is self._end and not self._is_attached and not self._gone.done()
-
-    def woken(self, delivery: IncomingDelivery) -> None:
-        """The application has decided on a delivery."""
-        if isinstance(delivery.context, StreamedDelivery):
-            delivery.context.drop_rest()
-        self._wake()
+        return not self._is_attached and delivery.link is self._end and not self._is_over
 
     # --- the link ---------------------------------------------------------------------------------------
 
     def _ready(self) -> None:
-        stale, self._stale = self._stale, []
+        remote = self._end.remote
+        source = remote.source if remote is not None else None
+        named = frozenset((source.outcomes if isinstance(source, Source) else None) or _OUTCOMES)
+        self._outcomes = None if named >= _OUTCOMES else named
+        stale, self._stale = self._stale, ()
         waiting = [delivery for delivery in stale if not delivery.remote_settled and not delivery.settled]
         self._line_up(waiting + self._take_all())
         self._wake_waiters(len(self._ready_deliveries))
@@ -322,51 +386,66 @@ class Receiver(Link[ReceiverEnd]):
 
     def _suspend(self, error: AmqpforgeError) -> None:
         waiting = self._take_all()
-        self._stale += [delivery for delivery in waiting if not delivery.remote_settled]
-        self._line_up(delivery for delivery in waiting if delivery.remote_settled)
+        self._stale = (*self._stale, *(one for one in waiting if not one.remote_settled))
+        self._line_up([delivery for delivery in waiting if delivery.remote_settled])
         if self._drained is not None and not self._drained.done():
             lost = ConnectionLost(f"{self!r} was lost while it was drained: {error}")
             lost.__cause__ = error
             self._drained.set_exception(lost)
             self._drained.exception()
-        for stream in list(self._streams):
-            if not stream.can_be_resumed:
+        for stream in list(self._streams or ()):
+            if not stream._can_be_resumed:
                 self._lose_stream(stream)
 
     def _lose_stream(self, stream: StreamedDelivery) -> None:
-        if stream in self._streams:
+        if self._streams is not None and stream in self._streams:
             del self._streams[stream]
-            stream.lose()
+            stream._lose()
 
     def _survives(self, end: ReceiverEnd) -> bool:
         return outlives_session(end.source)
 
+    def _make_end(self, lost: ReceiverEnd) -> ReceiverEnd:
+        end = ReceiverEnd(
+            lost.name,
+            source=self._asked_source,
+            target=lost.target,
+            snd_settle_mode=self._asked_mode,
+            rcv_settle_mode=lost.rcv_settle_mode,
+            max_message_size=lost.max_message_size,
+            desired_capabilities=lost.desired_capabilities,
+            properties=lost.properties,
+            streams=lost.streams,
+        )
+        end.tolerance = lost.tolerance
+        return end
+
     def _repeat(self, end: ReceiverEnd) -> None:
         # The peer has forgotten what it sent: what nobody has taken yet comes again.
         waiting = self._take_all()
-        self._line_up(delivery for delivery in waiting if delivery.remote_settled)
-        self._end.prefetch = None if self._is_stopped else self.window or None
-        for stream in list(self._streams):
+        self._line_up([delivery for delivery in waiting if delivery.remote_settled])
+        self._end.prefetch = None if self._is_stopped else self._window or None
+        for stream in list(self._streams or ()):
             self._lose_stream(stream)
-        self.renewed()
+        self._renewed()
 
     def _before_close(self) -> None:
         """Release what the application has not got, so that others get it at once."""
         self._in_hand.clear()
         self._end.prefetch = None
         for delivery in self._take_all():
-            if not delivery.settled and not delivery.remote_settled and self.takes(_RELEASED):
+            if not delivery.settled and not delivery.remote_settled and self._takes(_RELEASED):
                 Delivery(self, delivery).release()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def finish_work(self) -> None:
+    async def _finish_work(self) -> None:
         # The application is through with what it took by iterating, and has not said what becomes of it.
         for delivery in list(self._in_hand):
             self._accept_left(delivery)
 
-    def left(self, delivery: Delivery) -> None:
+    def _leave(self, delivery: Delivery) -> None:
         """A loop was left that had this delivery: it is accepted, unless the receiver is closed first."""
         if not self._loop.is_closed():  # The end of a loop may be noticed anywhere.
             self._loop.call_soon_threadsafe(self._accept_left, delivery)
@@ -374,8 +453,7 @@ class Receiver(Link[ReceiverEnd]):
     def _accept_left(self, delivery: Delivery) -> None:
         if delivery in self._in_hand:
             del self._in_hand[delivery]
-            if delivery.is_undecided:
-                delivery.accept()
+            delivery._accept_undecided()
 
     def _abandon(self, error: AmqpforgeError) -> None:
         for waiter in self._waiters:
@@ -385,7 +463,7 @@ class Receiver(Link[ReceiverEnd]):
         if self._drained is not None and not self._drained.done():
             self._drained.set_exception(fresh(error))
             self._drained.exception()
-        for stream in list(self._streams):
+        for stream in list(self._streams or ()):
             self._lose_stream(stream)
 
 
@@ -410,7 +488,7 @@ class Deliveries:
 
     def __del__(self) -> None:
         if self._last is not None:
-            self._receiver.left(self._last)
+            self._receiver._leave(self._last)
 
     def __aiter__(self) -> Deliveries:
         return self
@@ -419,16 +497,17 @@ class Deliveries:
         receiver, last = self._receiver, self._last
         if last is not None:
             receiver._in_hand.pop(last, None)
-            if last.is_undecided:
-                last.accept()
+            last._accept_undecided()
             self._last = None
-        try:
-            delivery = await receiver._next(None)
-        except AmqpforgeError:
-            if receiver._is_closing:
-                raise StopAsyncIteration from None
-            raise
-        if receiver.auto_accept:
+        if not receiver._ready_deliveries:
+            try:
+                await receiver._arrival(None)
+            except AmqpforgeError:
+                if receiver._is_closing:
+                    raise StopAsyncIteration from None
+                raise
+        delivery = receiver._next()
+        if receiver._auto_accept:
             self._last = delivery
             receiver._in_hand[delivery] = None
         return delivery

@@ -23,7 +23,7 @@ from .waiting import time_limit
 if TYPE_CHECKING:
     from amqpforge.url import Url
 
-    from .connection import Connection
+    from .lifeline import Lifeline
     from .options import Reconnect
 
 __all__ = ["come_back", "is_final"]
@@ -51,15 +51,15 @@ def _ends_trying(error: AmqpforgeError) -> bool:
 
 
 async def come_back(
-    connection: Connection, policy: Reconnect, lost: AmqpforgeError, onward: Url | None
+    connection: Lifeline, policy: Reconnect, lost: AmqpforgeError, onward: Url | None
 ) -> None:
     """Try all URLs in turn, with pauses, until there is a connection again; tells the connection how it
     ended. ``onward`` is where the peer that was lost sends us, if it does: it is tried ahead of the others.
     """
-    loop = connection.loop
+    loop = connection._loop
     last = lost
     begun = loop.time()
-    for delay in connection.delays(policy):
+    for delay in connection._pauses(policy):
         if policy.give_up_after is not None and loop.time() + delay - begun > policy.give_up_after:
             break
         await asyncio.sleep(delay)
@@ -76,26 +76,26 @@ async def come_back(
             last.__cause__ = error
             break
         else:
-            connection.returned()
+            connection._returned()
             return
     if not _ends_trying(last):
         cause = last
         last = ConnectionLost(f"the connection was lost and does not come back: {cause}")
         last.__cause__ = cause
-    connection.give_up(last)
+    connection._give_up(last)
 
 
-async def try_each(connection: Connection, onward: Url | None = None) -> None:
+async def try_each(connection: Lifeline, onward: Url | None = None) -> None:
     """Try each URL once, ``onward`` ahead of all, and stay with the first that answers.
 
     Raises:
         AmqpforgeError: what the last of them said; what the others said is noted there.
     """
     problems: list[AmqpforgeError] = []
-    for url in connection.urls if onward is None else [onward, *connection.urls]:
+    for url in connection._urls if onward is None else [onward, *connection._urls]:
         try:
-            async with time_limit(connection.options.timeout, f"connecting to {url}"):
-                await connection.establish(url)
+            async with time_limit(connection._options.timeout, f"connecting to {url}"):
+                await connection._establish(url)
         except AmqpforgeError as error:
             problems.append(error)
         else:

@@ -10,7 +10,7 @@ from amqpforge.url import Url, UrlError, parse_url
 __all__ = ["RedirectedUrl", "redirected", "tls_name"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RedirectedUrl(Url):
     """A URL whose host is the machine to connect to, while open, SASL and TLS name another one.
 

@@ -80,7 +80,7 @@ class Requester:
             raise LocalError("another request with the same identifier is under way")
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
-        limit = self._sender.connection.limit(timeout)
+        limit = self._sender._connection._limit(timeout)
         try:
             async with time_limit(limit, f"the answer to a request over {self._sender!r}"):
                 await self._receiver.wait_attached(timeout=None)
@@ -115,7 +115,7 @@ class Requester:
 
     async def _read(self) -> None:
         receiver = self._receiver
-        receiver.renewed = self._lost_address
+        receiver._renewed = self._lost_address
         try:
             async for delivery in receiver:
                 self._take(delivery.message)

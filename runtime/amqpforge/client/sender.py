@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterable, Callable, Iterable
-from itertools import count
+from collections.abc import AsyncIterable, Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from amqpforge.engine.delivery import OutgoingDelivery
@@ -48,6 +47,8 @@ _SENT: Final = OutgoingDeliveryState.SENT
 
 _NOTHING: Final[deque[Sent]] = deque(maxlen=0)
 """What all senders share that have sent nothing settled: a deque takes much of the memory of a link."""
+_NONE_PENDING: Final[dict[Sent, None]] = {}
+"""What all senders share that have sent nothing yet; nothing is ever put into it."""
 
 
 class Sender(Link[SenderEnd]):
@@ -58,16 +59,29 @@ class Sender(Link[SenderEnd]):
     one, or sent again if the receiver does not know it.
     """
 
-    def __init__(self, connection: Connection, make: Callable[[], SenderEnd]) -> None:
+    __slots__ = (
+        "_asked_mode",
+        "_asked_target",
+        "_empty",
+        "_messages",
+        "_next_tag",
+        "_octets",
+        "_outcomes",
+        "_pending",
+        "_unsent",
+    )
+
+    def __init__(self, connection: Connection, end: SenderEnd) -> None:
         """Use ``Connection.sender``."""
-        super().__init__(connection, make)
-        self._tags = count()
-        self._pending: dict[Sent, None] = {}
+        super().__init__(connection, end)
+        self._asked_target, self._asked_mode = end.target, end.rcv_settle_mode  # The peer may choose others.
+        self._next_tag = 0
+        self._pending = _NONE_PENDING
         self._unsent = _NOTHING  # Sent settled: done as soon as they are out.
         self._empty: asyncio.Future[None] | None = None
         self._messages = 0
         self._octets = 0
-        self._outcomes: Counter[type] = Counter()
+        self._outcomes: Counter[type] | None = None
 
     # --- what applications see --------------------------------------------------------------------------
 
@@ -91,7 +105,7 @@ class Sender(Link[SenderEnd]):
     @property
     def counters(self) -> SenderCounters:
         """What went over the link so far."""
-        outcomes = self._outcomes
+        outcomes: Counter[type] = self._outcomes or Counter()
         return SenderCounters(
             messages=self._messages,
             octets=self._octets,
@@ -139,7 +153,7 @@ class Sender(Link[SenderEnd]):
         future: asyncio.Future[Outcome] = self._loop.create_future()
         sent = self._enqueue(message, settled, transaction, future)
         try:
-            outcome = await wait_for(future, self._connection.limit(timeout), f"sending over {self!r}")
+            outcome = await wait_for(future, self._connection._limit(timeout), f"sending over {self!r}")
         except (asyncio.CancelledError, OperationTimedOut):
             self._withdraw(sent)
             raise
@@ -193,7 +207,7 @@ class Sender(Link[SenderEnd]):
             NotAccepted: awaited, with ``check``: the first outcome that is not accepted.
             AmqpforgeError: as :meth:`send`; what is under way goes on, and the rest is not sent.
         """
-        return Batch(self, messages, window, settled, transaction, check, self._connection.limit(timeout))
+        return Batch(self, messages, window, settled, transaction, check, self._connection._limit(timeout))
 
     def stream(
         self,
@@ -222,7 +236,7 @@ class Sender(Link[SenderEnd]):
             transaction: as for :meth:`send`.
             timeout: seconds that each write, and the outcome, may take.
         """
-        limit = self._connection.limit(timeout)
+        limit = self._connection._limit(timeout)
         return OutgoingStream(self, head, size, settled, transaction, limit)
 
     async def flush(self, *, timeout: Timeout = DEFAULT) -> None:
@@ -237,7 +251,7 @@ class Sender(Link[SenderEnd]):
         if self._empty is None or self._empty.done():
             self._empty = self._loop.create_future()
         doing = f"waiting for the outcome of {len(self._pending)} messages on {self!r}"
-        await wait_for(asyncio.shield(self._empty), self._connection.limit(timeout), doing)
+        await wait_for(asyncio.shield(self._empty), self._connection._limit(timeout), doing)
 
     # --- deliveries ---------------------------------------------------------------------------------------
 
@@ -254,10 +268,10 @@ class Sender(Link[SenderEnd]):
         if type(message) is not Message and not isinstance(message, Message):
             message = Message(message)
         payload = message.encode()
-        state = None if transaction is None else transaction.enlist(self)
+        state = None if transaction is None else transaction._enlist(self)
         delivery = self._end.send(
             payload,
-            tag=next(self._tags).to_bytes(8, "big"),
+            tag=self._new_tag(),
             settled=settled,
             state=state,
             message_format=message.message_format,
@@ -266,18 +280,25 @@ class Sender(Link[SenderEnd]):
         self._octets += len(payload)
         sent = Sent(delivery, waiter)
         self._note(sent)
-        self._wake()
+        self._connection._wake()
         return sent
+
+    def _new_tag(self) -> bytes:
+        tag = self._next_tag
+        self._next_tag = tag + 1
+        return tag.to_bytes(8, "big")
 
     def _note(self, sent: Sent) -> None:
         """A message is on its way."""
+        if self._pending is _NONE_PENDING:
+            self._pending = {}
         self._pending[sent] = None
         if sent.settled and sent.delivery.payload is not None:
             if self._unsent is _NOTHING:
                 self._unsent = deque()
             self._unsent.append(sent)
-            self.look()
-            self._connection.watch(self)
+            self._look()
+            self._connection._watch(self)
 
     def _withdraw(self, sent: Sent) -> None:
         """Nobody waits for a message any more: take it back if nothing of it is out."""
@@ -296,7 +317,7 @@ class Sender(Link[SenderEnd]):
             sent.delivery.context = None
             self._note_empty()
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """See which of the messages that are sent settled are out by now."""
         unsent = self._unsent
         while unsent:
@@ -308,11 +329,11 @@ class Sender(Link[SenderEnd]):
                 self._done(sent, None, None)
 
     @property
-    def is_watching(self) -> bool:
-        """Whether :meth:`look` is to be called when output has gone out."""
+    def _is_watching(self) -> bool:
+        """Whether :meth:`_look` is to be called when output has gone out."""
         return bool(self._unsent)
 
-    def on_updates(self, deliveries: list[OutgoingDelivery]) -> None:
+    def _on_updates(self, deliveries: list[OutgoingDelivery]) -> None:
         """The receiver has told of deliveries."""
         for delivery in deliveries:
             sent: Sent | None = delivery.context
@@ -335,6 +356,8 @@ class Sender(Link[SenderEnd]):
         del self._pending[sent]
         sent.delivery.context = None
         if outcome is not None:
+            if self._outcomes is None:
+                self._outcomes = Counter()
             self._outcomes[type(outcome)] += 1
         sent.tell(outcome, error)
         if self._empty is not None:
@@ -346,16 +369,27 @@ class Sender(Link[SenderEnd]):
 
     # --- the link ---------------------------------------------------------------------------------------
 
-    async def finish_work(self) -> None:
+    async def _finish_work(self) -> None:
         if self._pending and self.is_open:
             await self.flush()
 
     def _survives(self, end: SenderEnd) -> bool:
         return outlives_session(end.target)
 
+    def _make_end(self, lost: SenderEnd) -> SenderEnd:
+        return SenderEnd(
+            lost.name,
+            source=lost.source,
+            target=self._asked_target,
+            snd_settle_mode=lost.snd_settle_mode,
+            rcv_settle_mode=self._asked_mode,
+            desired_capabilities=lost.desired_capabilities,
+            properties=lost.properties,
+        )
+
     def _repeat(self, end: SenderEnd) -> None:
         # What was under way goes out again, as new deliveries: at least once is what is promised.
-        self.look()
+        self._look()
         pending = list(self._pending)
         self._pending.clear()
         self._unsent.clear()
@@ -367,7 +401,7 @@ class Sender(Link[SenderEnd]):
                     raise ConnectionLost("the message was under way when the connection was lost")
                 sent.delivery = self._end.send(
                     lost.payload or b"",
-                    tag=next(self._tags).to_bytes(8, "big"),
+                    tag=self._new_tag(),
                     settled=sent.settled,
                     message_format=lost.message_format,
                 )
@@ -379,7 +413,7 @@ class Sender(Link[SenderEnd]):
         self._note_empty()
 
     def _abandon(self, error: AmqpforgeError) -> None:
-        pending, self._pending = self._pending, {}
+        pending, self._pending = self._pending, _NONE_PENDING
         self._unsent.clear()
         for sent in pending:
             sent.delivery.context = None

@@ -19,7 +19,7 @@ _NOT_SENT: Final = OutgoingDeliveryState.NOT_SENT
 class Teller(Protocol):
     """Who wants to know what becomes of many messages."""
 
-    def told(self, sent: Sent, /) -> None:
+    def _told(self, sent: Sent, /) -> None:
         """It is known what became of one."""
 
 
@@ -63,7 +63,7 @@ class Sent:
         self.is_told = True
         waiter = self._waiter
         if not isinstance(waiter, asyncio.Future):
-            waiter.told(self)
+            waiter._told(self)
         elif not waiter.done():
             if error is None:
                 waiter.set_result(outcome)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from amqpforge.engine.connection import Connection as ConnectionEnd
     from amqpforge.engine.events import Begun, Ended
 
-    from .connection import Connection
+    from .lifeline import Lifeline
     from .link import Link
 
 __all__ = ["Session", "Sessions"]
@@ -71,7 +71,7 @@ class Session:
         self.links[link] = None
         link._home = self
         if self.is_begun:
-            link.attach_on(self)
+            link._attach_on(self)
         elif self.engine is None:
             self.begin()
 
@@ -104,7 +104,7 @@ class Session:
 
     def _attach(self, link: Link[Any]) -> None:
         if link in self.links and self.is_begun and not link.is_attached:
-            link.attach_on(self)
+            link._attach_on(self)
 
     def on_begun(self) -> None:
         """The peer's begin is in."""
@@ -116,7 +116,7 @@ class Session:
                 del self.links[link]  # It came while nobody knew yet how much room there is.
                 self._pool.place(link)
             else:
-                link.attach_on(self)
+                link._attach_on(self)
 
     def on_ended(self, error: SessionEnded) -> None:
         """The peer has ended the session, or its faults have, while the connection goes on."""
@@ -128,14 +128,14 @@ class Session:
             return
         for link in list(self.links):
             if link.is_attached:
-                link.suspended(error)
+                link._lose_session(error)
         if len(suspects) == 1:
-            if not suspects[0].forgo_resuming(error):
-                suspects[0].fail(error)
+            if not suspects[0]._forgo_resuming(error):
+                suspects[0]._fail(error)
         else:
             for link in suspects:  # One of them is to blame: each on a session of its own, that shows.
                 del self.links[link]
-                link.suspended(error)
+                link._lose_session(error)
                 self._pool.place_alone(link)
         if self.links:
             self._return(error, is_explained=bool(suspects))
@@ -158,7 +158,7 @@ class Session:
         if not self.links:
             self.fail(error)
         for link in list(self.links):
-            link.suspended(error)
+            link._lose_session(error)
 
     def fail(self, error: AmqpforgeError) -> None:
         """There will be no such session: its links are over."""
@@ -166,7 +166,7 @@ class Session:
             self.begun.set_exception(fresh(error))
             self.begun.exception()
         for link in list(self.links):
-            link.fail(error)
+            link._fail(error)
 
 
 class Sessions:
@@ -177,15 +177,14 @@ class Sessions:
         by_engine: the sessions that are begun.
     """
 
-    def __init__(self, connection: Connection, settings: SessionSettings) -> None:
+    def __init__(self, connection: Lifeline, settings: SessionSettings) -> None:
         self._connection = connection
         self._settings = settings
         self._sessions: dict[Session, None] = {}
         self.engine: ConnectionEnd | None = None
         self.by_engine: dict[SessionEnd, Session] = {}
-        self.wake = connection.wake
-        self.loop = connection.loop
-        self.now = connection.loop.time
+        self.loop = connection._loop
+        self.now = connection._loop.time
 
     def __len__(self) -> int:
         return len(self.by_engine)
@@ -198,11 +197,14 @@ class Sessions:
     @property
     def recovers(self) -> bool:
         """Whether what is lost is made again."""
-        return self._connection.recovers
+        return self._connection._recovers
 
-    def place(self, link: Link[Any]) -> None:
-        """Put a new link on a session."""
-        own = link.session_settings
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._connection._wake()
+
+    def place(self, link: Link[Any], own: SessionSettings | None = None) -> None:
+        """Put a new link on a session: on one of its own, if it has settings for that."""
         if own is not None:
             self._new(own, is_shared=False).add(link)
             return
@@ -234,7 +236,7 @@ class Sessions:
 
     def later(self, attempt: int, action: Any) -> None:
         """Do something after a pause, if the connection is there then."""
-        self._connection.loop.call_later(_FIRST_PAUSE * 2 ** min(attempt, 10), self._if_up, action)
+        self.loop.call_later(_FIRST_PAUSE * 2 ** min(attempt, 10), self._if_up, action)
 
     def _if_up(self, action: Any) -> None:
         if self.engine is not None:

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Final
 from amqpforge.engine.delivery import IncomingDelivery, OutgoingDelivery
 from amqpforge.errors import AmqpforgeError, ConnectionLost, LocalError
 from amqpforge.message import Message
-from amqpforge_protocol.amqp_1_0 import Data, IncomingDeliveryState, OutgoingDeliveryState, encode_message
+from amqpforge_protocol.amqp_1_0 import (
+    Data,
+    IncomingDeliveryState,
+    OutgoingDeliveryState,
+    encode_message,
+)
 from amqpforge_protocol.amqp_1_0 import Message as Sections
 
 from .data import DataReader
@@ -69,10 +74,8 @@ class OutgoingStream:
         sender = self._sender
         sender._check()
         start = self._start()
-        state = None if self._transaction is None else self._transaction.enlist(sender)
-        delivery = sender._end.start_message(
-            tag=next(sender._tags).to_bytes(8, "big"), settled=self._settled, state=state
-        )
+        state = None if self._transaction is None else self._transaction._enlist(sender)
+        delivery = sender._end.start_message(tag=sender._new_tag(), settled=self._settled, state=state)
         sender._messages += 1
         self._sent = Sent(delivery, self)
         sender._note(self._sent)
@@ -145,18 +148,18 @@ class OutgoingStream:
 
     # --- for the sender -----------------------------------------------------------------------------------
 
-    def told(self, sent: Sent) -> None:
+    def _told(self, sent: Sent) -> None:
         """It is known what became of the message."""
-        self.look()
+        self._look()
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Output has gone out."""
         if self._moved is not None and not self._moved.done():
             self._moved.set_result(None)
 
     @property
-    def is_watching(self) -> bool:
-        """Whether :meth:`look` is to be called when output has gone out."""
+    def _is_watching(self) -> bool:
+        """Whether :meth:`_look` is to be called when output has gone out."""
         return self._moved is not None
 
     # --- inside -----------------------------------------------------------------------------------------
@@ -167,7 +170,7 @@ class OutgoingStream:
         if octets and not self._sent.is_told:
             self._sent.delivery.write(octets)
             self._sender._octets += len(octets)
-            self._sender._wake()
+            self._sender._connection._wake()
 
     async def _finish(self, sent: Sent) -> None:
         if self._left:
@@ -176,7 +179,7 @@ class OutgoingStream:
             if not self._has_body and self._size is None:
                 self._write(_NO_DATA)
             sent.delivery.finish()
-            self._sender._wake()
+            self._sender._connection._wake()
         if sent.settled:
             await self._until(
                 sent, lambda delivery: delivery.progress is OutgoingDeliveryState.SENT, "sending a message"
@@ -195,7 +198,7 @@ class OutgoingStream:
         try:
             while not sent.is_told and not is_reached(sent.delivery):
                 self._moved = sender._loop.create_future()
-                sender._connection.watch(self)
+                sender._connection._watch(self)
                 await wait_for(self._moved, self._timeout, doing)
         finally:
             self._moved = None
@@ -210,7 +213,7 @@ class OutgoingStream:
                 delivery.abort()
             except LocalError:
                 return  # The link is over, and with it the message.
-            self._sender._wake()
+            self._sender._connection._wake()
 
 
 def _data_header(size: int) -> bytes:
@@ -291,36 +294,36 @@ class StreamedDelivery(Delivery):
 
     # --- for the receiver -------------------------------------------------------------------------------
 
-    def came(self) -> int:
+    def _came(self) -> int:
         """More of it came in; returns how many octets that were."""
         size = self._delivery.size
         more, self._seen = size - self._seen, size
         if self._is_dropped:
             self._delivery.read()
-        self.told()
+        self._told()
         return more
 
-    def told(self) -> None:
+    def _told(self) -> None:
         """Something has changed about it."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
     @property
-    def is_whole(self) -> bool:
+    def _is_whole(self) -> bool:
         """Whether nothing more of it comes."""
         return self._delivery.is_complete or self._delivery.progress is IncomingDeliveryState.ABORTED
 
     @property
-    def can_be_resumed(self) -> bool:
+    def _can_be_resumed(self) -> bool:
         """Whether the sender may go on with it on another connection: not with what it has sent settled."""
         return not self._delivery.remote_settled
 
-    def lose(self) -> None:
+    def _lose(self) -> None:
         """The rest of it does not come."""
         self._is_lost = True
-        self.told()
+        self._told()
 
-    def drop_rest(self) -> None:
+    def _drop_rest(self) -> None:
         """The application has decided: what is not read is not wanted."""
         self._is_dropped = True
         self._delivery.read()
@@ -330,7 +333,7 @@ class StreamedDelivery(Delivery):
     def _read(self) -> bytes:
         octets = self._delivery.read()
         if octets:
-            self._receiver._wake()
+            self._receiver._connection._wake()
         return octets
 
     async def _more(self, timeout: Timeout) -> bool:
@@ -358,6 +361,6 @@ class StreamedDelivery(Delivery):
             if self._is_dropped:
                 raise LocalError("the message has its outcome: the rest of it was dropped")
             self._changed = receiver._loop.create_future()
-            limit = receiver.connection.limit(timeout)
+            limit = receiver._connection._limit(timeout)
             await wait_for(self._changed, limit, f"receiving a piece of a message over {receiver!r}")
         return True

@@ -33,6 +33,7 @@ __all__ = [
     "MAX_MESSAGE_SIZE",
     "SELECTOR",
     "SOURCE",
+    "TARGET",
     "check_dynamic",
     "check_filters",
     "fields",
@@ -49,6 +50,9 @@ SOURCE: Final = Source(
     outcomes=[Symbol(outcome.SYMBOL) for outcome in (Accepted, Rejected, Released, Modified)]
 )
 """What a sender that is no node tells about itself: it understands each outcome (section 3.5.3)."""
+
+TARGET: Final = Target()
+"""What a receiver that is no node tells about itself."""
 
 MAX_MESSAGE_SIZE: Final = 1 << 27
 """Octets of the largest message that a receiver puts together, if nothing else is asked for."""

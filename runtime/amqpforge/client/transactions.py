@@ -55,7 +55,9 @@ class TransactionFailed(AmqpforgeError):
 class Controller(Sender):
     """The link to the coordinator. The transactions that are open when it is lost are rolled back."""
 
-    recovers = False
+    __slots__ = ()
+
+    _recovers = False
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -71,7 +73,7 @@ class Controller(Sender):
             AmqpforgeError: as ``send``.
         """
         declaring = self.post(Message(AmqpValue(Declare())), settled=False)
-        limit = self._connection.limit(timeout)
+        limit = self._connection._limit(timeout)
         try:
             outcome = await wait_for(
                 asyncio.shield(declaring), limit, f"declaring a transaction over {self!r}"
@@ -99,7 +101,7 @@ class Controller(Sender):
             TransactionFailed: it could not be committed.
             AmqpforgeError: as ``send``: what became of it is not known.
         """
-        self._connection.tell_gathered()  # What belongs to the transaction has to be told ahead of its end.
+        self._connection._tell_gathered()  # What belongs to the transaction has to be told ahead of its end.
         discharge = Message(AmqpValue(Discharge(txn_id=id, fail=fail)))
         outcome = await self.send(discharge, settled=False, check=False, timeout=timeout)
         if not isinstance(outcome, Accepted):
@@ -121,7 +123,7 @@ class Transaction:
         self._id: AnyTxnId | None = None
 
     async def __aenter__(self) -> Transaction:
-        self._controller = controller = await self._connection.controller(self._timeout)
+        self._controller = controller = await self._connection._controller(self._timeout)
         self._id = await controller.declare(self._timeout)
         return self
 
@@ -178,12 +180,12 @@ class Transaction:
 
     # --- for links --------------------------------------------------------------------------------------
 
-    def enlist(self, link: Link[Any]) -> TransactionalState:
+    def _enlist(self, link: Link[Any]) -> TransactionalState:
         """The state of a message that is sent as a part of it."""
         self._check_session(link)
         return TransactionalState(txn_id=self.id)
 
-    def retire(self, link: Link[Any], outcome: AnyOutcome) -> TransactionalState:
+    def _retire(self, link: Link[Any], outcome: AnyOutcome) -> TransactionalState:
         """The state of a delivery that gets an outcome as a part of it."""
         self._check_session(link)
         return TransactionalState(txn_id=self.id, outcome=outcome)

@@ -127,10 +127,10 @@ class Wire:
             kind = type(event)
             if kind is Updates:
                 if event.link.context is not None:
-                    event.link.context.on_updates(event.deliveries)
+                    event.link.context._on_updates(event.deliveries)
             elif kind is Deliveries:
                 if event.link.context is not None:
-                    event.link.context.on_deliveries(event.deliveries)
+                    event.link.context._on_deliveries(event.deliveries)
             else:
                 handler = self._handlers.get(kind)
                 if handler is not None:
@@ -168,7 +168,7 @@ class Wire:
 def _on_attached(event: Attached) -> None:
     link = event.link
     if link.context is not None:
-        link.context.on_attached(event)
+        link.context._on_attached(event)
     elif link.state is LinkState.ATTACH_RCVD:
         text = "this container takes no links: it is a client"
         link.refuse(Error(condition=AmqpError.NOT_ALLOWED, description=text))
@@ -176,17 +176,17 @@ def _on_attached(event: Attached) -> None:
 
 def _on_detached(event: Detached) -> None:
     if event.link.context is not None:
-        event.link.context.on_detached(event)
+        event.link.context._on_detached(event)
 
 
 def _on_flow(event: FlowReceived) -> None:
     if event.link.context is not None:
-        event.link.context.on_flow(event)
+        event.link.context._on_flow(event)
 
 
 def _on_partial(event: Partial) -> None:
     if event.delivery.link.context is not None:
-        event.delivery.link.context.on_partial(event.delivery)
+        event.delivery.link.context._on_partial(event.delivery)
 
 
 def _ignore(error: AmqpforgeError | None) -> None:

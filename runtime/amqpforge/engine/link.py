@@ -33,6 +33,7 @@ from amqpforge_protocol.amqp_1_0.states import LINK_TRANSITIONS
 from .delivery import is_terminal
 from .events import Attached, Detached, Updates
 from .held import Held
+from .peer_end import PeerEnd
 from .resume import fit_unsettled, read_unsettled
 from .tables import LINK, LinkFault, SessionFault, as_error, move, step
 from .terminus import Terminus
@@ -176,14 +177,15 @@ class Link(Terminus):
                 self.suspend()
             self.renew()
         self._join(session)
-        self.remote = attach
+        self.remote = PeerEnd.of(attach, session.peer_ends)
+        self.learn(attach, self.remote)
+        self.remote_unsettled = attach.unsettled
         self.remote_handle = attach.handle
         # An endpoint of the peer that never left the session does not tell what is unsettled.
         is_silent = was is LinkState.DETACHED and self._answers_with_map and not resumes
         self.remote_incomplete = attach.incomplete_unsettled or is_silent
         self.error = None
         self.state = state
-        self.learn(attach)
 
     def check_attach(self, attach: Attach) -> None:
         """Check what an attach has to hold.
@@ -226,6 +228,7 @@ class Link(Terminus):
             if self._owes_flow and self.is_open:
                 self.answer_flow()
         self._owes_flow = False
+        self.remote_unsettled = None
 
     def start(self) -> None:
         """The link is whole and wanted: traffic can begin, resumed deliveries first."""
@@ -496,12 +499,11 @@ class Link(Terminus):
 
     def _fitted(self, attach: Attach, session: Session) -> Attach:
         """The attach with as much of its unsettled map as fits into a frame (section 2.7.3)."""
-        remote = self.remote
         if not attach.unsettled:
             return attach
-        if self.remote_incomplete and self.state is LinkState.ATTACH_RCVD and remote is not None:
+        if self.remote_incomplete and self.state is LinkState.ATTACH_RCVD:
             # What both ends know of can be resumed in this round, so it goes first.
-            theirs = read_unsettled(remote.unsettled)
+            theirs = read_unsettled(self.remote_unsettled)
             attach.unsettled = dict(
                 sorted(attach.unsettled.items(), key=lambda entry: entry[0] not in theirs)
             )
@@ -521,7 +523,7 @@ class Link(Terminus):
             unsettled=unsettled,
             offered_capabilities=list(self.offered_capabilities) or None,
             desired_capabilities=list(self.desired_capabilities) or None,
-            properties=self.properties or None,
+            properties=dict(self.properties) or None,
         )
         self.complete(attach)
         return attach

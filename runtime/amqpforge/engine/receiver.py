@@ -35,6 +35,8 @@ from .tables import INCOMING_DELIVERY, LINK, LinkFault, SessionFault, move, step
 if TYPE_CHECKING:
     from amqpforge_protocol.amqp_1_0.archetypes import AnyDeliveryState
 
+    from .peer_end import PeerEnd
+
 __all__ = ["Receiver"]
 
 _RECEIVED: Final = IncomingDeliveryState.RECEIVED
@@ -403,12 +405,12 @@ class Receiver(Link):
                 AmqpError.INVALID_FIELD, "the attach of a sender has no initial-delivery-count"
             )
 
-    def learn(self, attach: Attach) -> None:
+    def learn(self, attach: Attach, remote: PeerEnd) -> None:
         self.snd_settle_mode = attach.snd_settle_mode
-        if attach.source is not None:  # A refusal has none; what was asked for is asked for again.
-            self.source = attach.source
+        if remote.source is not None:  # A refusal has none; what was asked for is asked for again.
+            self.source = remote.source
         if self.target is None:
-            self.target = attach.target
+            self.target = remote.target
         if attach.initial_delivery_count is not None:
             self.flow_state.attached(attach.initial_delivery_count)
             self._limit = None
@@ -417,8 +419,7 @@ class Receiver(Link):
     def start(self) -> None:
         """See what the sender has settled meanwhile, and give credit."""
         self.is_open = True
-        if self.remote is not None:
-            resume_receiving(self, self.remote)
+        resume_receiving(self)
         self.grant()
 
     def on_flow(self, flow: Flow) -> None:

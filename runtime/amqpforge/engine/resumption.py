@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from amqpforge.errors import ProtocolViolation
 from amqpforge_protocol.amqp_1_0 import (
     AmqpError,
-    Attach,
     Error,
     Handle,
     IncomingDeliveryState,
@@ -76,8 +75,8 @@ def unsettled_states(unsettled: Mapping[bytes, OutgoingDelivery]) -> dict[bytes,
 
 def suspend_sending(sender: Sender) -> None:
     """The endpoint of a sender is gone: what was begun waits to be resumed, what was not stays queued."""
-    sender.told_map = sender.has_told = sender.is_reducing = False
-    sender.reduced.clear()
+    sender.told_map = sender.has_told = False
+    sender.reduced = None
     begun = [one for one in sender.queue if one.progress is not _NOT_SENT]
     if begun:
         sender.queue = deque(one for one in sender.queue if one.progress is _NOT_SENT)
@@ -109,14 +108,14 @@ def unnumber(delivery: OutgoingDelivery) -> None:
     delivery.is_restated = False
 
 
-def resume_sending(sender: Sender, remote: Attach) -> None:
+def resume_sending(sender: Sender) -> None:
     """Decide on each delivery of a sender that was resumed, and put those that go out into its queue, ahead
     of what was never sent.
     """
-    sender.is_reducing = False
-    if not sender.told_map and remote.unsettled is None:
+    sender.reduced = None
+    if not sender.told_map and sender.remote_unsettled is None:
         return  # It was attached, or attached again: there is nothing to compare.
-    theirs = read_unsettled(remote.unsettled)
+    theirs = read_unsettled(sender.remote_unsettled)
     plan = plan_resumption(
         _begun(sender.unsettled),
         theirs,
@@ -150,7 +149,6 @@ def _reduce(sender: Sender, resumed: list[OutgoingDelivery], *, is_stuck: bool) 
     if resumed:
         sender.fruitless = 0
         sender.reduced = {delivery.tag for delivery in resumed}
-        sender.is_reducing = True
         return
     sender.fruitless += 1
     if is_stuck or sender.fruitless >= _MOST_FRUITLESS:
@@ -299,14 +297,14 @@ def _is_empty(delivery: IncomingDelivery) -> bool:
     return not (delivery.size or delivery.is_complete or is_terminal(delivery.state))
 
 
-def resume_receiving(receiver: Receiver, remote: Attach) -> None:
+def resume_receiving(receiver: Receiver) -> None:
     """See what the sender has settled while the link was suspended: it is not in its map any more."""
-    if not receiver.told_map and remote.unsettled is None:
+    if not receiver.told_map and receiver.remote_unsettled is None:
         return
     if receiver.told_map:
         for delivery in [one for one in receiver.unsettled.values() if _is_empty(one)]:
             receiver.give_up(delivery)
-    theirs = read_unsettled(remote.unsettled)
+    theirs = read_unsettled(receiver.remote_unsettled)
     is_complete = not receiver.remote_incomplete
     for tag in settled_by_absence(list(receiver.unsettled), theirs, is_complete=is_complete):
         delivery = receiver.unsettled[tag]

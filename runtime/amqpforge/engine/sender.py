@@ -39,6 +39,7 @@ from .tables import LINK, step
 if TYPE_CHECKING:
     from amqpforge_protocol.amqp_1_0.archetypes import AnyDeliveryState
 
+    from .peer_end import PeerEnd
     from .session import Session
 
 __all__ = ["Sender"]
@@ -77,8 +78,8 @@ class Sender(Link):
             backlog; without it the application calls :meth:`drained`.
         resends: after a resume, send messages anew that the receiver turns out not to have; without it they
             are given up, and reported as lost.
-        is_reducing: what is unsettled did not fit into the attaches: only resumed deliveries are sent.
-        reduced: tags of those that were resumed and are not settled.
+        reduced: if what is unsettled did not fit into the attaches, so that only resumed deliveries are sent:
+            the tags of those that are not settled yet; else None.
     """
 
     __slots__ = (
@@ -87,7 +88,6 @@ class Sender(Link):
         "backlog",
         "flow_state",
         "fruitless",
-        "is_reducing",
         "queue",
         "reduced",
         "resends",
@@ -114,8 +114,7 @@ class Sender(Link):
         self.backlog = 0
         self.auto_drain = True
         self.resends = True
-        self.is_reducing = False
-        self.reduced: set[bytes] = set()
+        self.reduced: set[bytes] | None = None
         self.fruitless = 0  # Attempts to resume in a row that brought nothing.
         self._next_tag = 0
         for delivery in unsettled:
@@ -358,12 +357,14 @@ class Sender(Link):
             delivery = queue[0]
             is_begun = delivery.progress is not _NOT_SENT
             is_first = not is_begun or delivery.resuming is not None
-            if is_first and (flow.link_credit <= 0 or (self.is_reducing and not is_begun)):
+            if is_first and (flow.link_credit <= 0 or (self.reduced is not None and not is_begun)):
                 return False
             if not delivery.unsent and not delivery.is_complete and delivery.resuming is None:
                 break
             if windows.remote_incoming_window <= 0 or windows.outgoing_window <= 0:
                 session.stalled[self] = None
+                if is_begun and windows.remote_incoming_window <= 0:
+                    session.ask_for_window()
                 return False
             if connection.output.size >= HIGH_WATER:
                 connection.ready[self] = None
@@ -455,12 +456,12 @@ class Sender(Link):
 
     # --- input ---
 
-    def learn(self, attach: Attach) -> None:
+    def learn(self, attach: Attach, remote: PeerEnd) -> None:
         self.rcv_settle_mode = attach.rcv_settle_mode
-        if attach.target is not None:  # A refusal has none; what was asked for is asked for again.
-            self.target = attach.target
+        if remote.target is not None:  # A refusal has none; what was asked for is asked for again.
+            self.target = remote.target
         if self.source is None:
-            self.source = attach.source
+            self.source = remote.source
 
     def start(self) -> None:
         """Resume what is unsettled at both ends, then go on with what is queued (section 2.6.13)."""
@@ -469,7 +470,7 @@ class Sender(Link):
             return
         self.is_open = True
         self._give_up_large(remote.max_message_size)
-        resume_sending(self, remote)
+        resume_sending(self)
         self.pump()
 
     def _give_up_large(self, most: int | None) -> None:
@@ -531,9 +532,10 @@ class Sender(Link):
                 session.windows.outgoing_window += delivery.frames
                 delivery.frames = 0
                 session.pump()
-        if self.is_reducing:
-            self.reduced.discard(delivery.tag)
-            if not self.reduced and self.is_open:
+        reduced = self.reduced
+        if reduced is not None:
+            reduced.discard(delivery.tag)
+            if not reduced and self.is_open:
                 self.resume_again()
 
     def lose_delivery(self, delivery: OutgoingDelivery) -> None:
@@ -544,7 +546,7 @@ class Sender(Link):
 
     def resume_again(self) -> None:
         """All that could be resumed is settled: resume afresh, with maps that fit by now (section 2.6.13)."""
-        self.is_reducing = True
+        self.reduced = set()
         self._tries_again = True
         self._send_detach(None, closed=False)
 

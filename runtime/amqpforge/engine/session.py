@@ -38,6 +38,7 @@ from .flow import SessionWindows, advance, distance
 from .held import Held
 from .link import Link
 from .lowest_free import LowestFree
+from .peer_end import PeerEnd
 from .receiver import Receiver
 from .sender import Sender
 from .settings import SessionSettings
@@ -69,12 +70,14 @@ class Session:
         remote: the peer's begin; None before it is in.
         windows: how many transfer frames may go each way.
         links: the links on it, by name and our role.
+        peer_ends: what the latest link of either direction remembers of its other end.
         outgoing: deliveries sent and not settled by both ends, by delivery-id.
         incoming: deliveries received and not settled, by delivery-id.
         stalled: senders that wait for the session's window.
     """
 
     __slots__ = (
+        "_asked_at",
         "_by_handle",
         "_gathered",
         "_handles",
@@ -91,6 +94,7 @@ class Session:
         "links",
         "next_delivery_id",
         "outgoing",
+        "peer_ends",
         "remote",
         "remote_channel",
         "settings",
@@ -112,6 +116,7 @@ class Session:
             settings.next_outgoing_id, settings.incoming_window, settings.outgoing_window
         )
         self.links: dict[tuple[str, Role], Link] = {}
+        self.peer_ends: dict[Role, PeerEnd] = {}
         self.outgoing: dict[int, OutgoingDelivery] = {}
         self.incoming: dict[int, IncomingDelivery] = {}
         self.next_delivery_id = settings.next_delivery_id
@@ -121,6 +126,7 @@ class Session:
         self._gathered: list[tuple[Role, int, int, AnyDeliveryState | None, bool]] = []
         self._top_ups: dict[Receiver, None] = {}
         self._untaken = 0
+        self._asked_at: int | None = None  # The frame for which the peer's window was asked for.
         self._is_ending: tuple[Error | None] | None = None
         self._is_told = False
         self._row = SESSION_TRANSITIONS[self.state]
@@ -262,6 +268,17 @@ class Session:
         windows = self.windows
         windows.incoming_window = self.settings.incoming_window - self._untaken
         return windows.state()
+
+    def ask_for_window(self) -> None:
+        """The peer's incoming window is used up amid a delivery: ask for its flow state, once until it opens.
+
+        Some peers look at their window only when a delivery is whole, and would not open it by themselves.
+        """
+        if self._asked_at != self.windows.next_outgoing_id:
+            self._asked_at = self.windows.next_outgoing_id
+            flow = self.flow()
+            flow.echo = True
+            self.write(flow)
 
     def take_handle(self) -> int:
         """The lowest free handle.
@@ -481,7 +498,9 @@ class Session:
     def _find(self, attach: Attach) -> Link:
         """The link that an attach of the peer means: one that is known, one that is stolen, or a new one."""
         role = Role.SENDER if attach.role is Role.RECEIVER else Role.RECEIVER
-        known = self.links.get((attach.name, role)) or self._known(attach.name, role)
+        known = self.links.get((attach.name, role))
+        if known is None and self.peer:
+            known = self.connection.container.find(self.peer, attach.name, role)
         if known is None:
             return Sender.answering(attach) if role is Role.SENDER else Receiver.answering(attach)
         if known.session is self and known.expects_attach:
@@ -489,10 +508,6 @@ class Session:
         if known.session is not None:
             return known.steal()
         return known
-
-    def _known(self, name: str, role: Role) -> Link | None:
-        peer = self.peer
-        return self.connection.container.find(peer, name, role) if peer else None
 
     @property
     def peer(self) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from amqpforge.errors import LinkDetached, LocalError
@@ -16,6 +17,7 @@ from amqpforge_protocol.amqp_1_0 import (
     Error,
     Handle,
     LinkState,
+    Map,
     ReceiverSettleMode,
     Released,
     Role,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from .container import Container
     from .delivery import IncomingDelivery
     from .link import Link
+    from .peer_end import PeerEnd
     from .session import Session
 
 __all__ = ["Terminus"]
@@ -53,14 +56,17 @@ _MUTE: Final = frozenset(
 )
 """An endpoint is destroyed: nothing can be told about its deliveries (section 2.7.6)."""
 
+_NO_PROPERTIES: Final[Mapping[str, Any]] = MappingProxyType({})
+
 
 class Terminus(ABC):
     """What one end of a link is, wherever it is attached; :class:`.link.Link` attaches it.
 
     Attributes:
         name: unique among the links of its direction between two containers.
-        source: where its messages come from: as the sender tells it, once that is known.
-        target: where they go: as the receiver tells it, once that is known.
+        source: where its messages come from: as the sender tells it, once that is known. Other links may
+            have it too: what differs is to be a new object.
+        target: where they go: as the receiver tells it, once that is known. Shared as the source is.
         snd_settle_mode: whether messages are sent settled: the sender decides, the receiver wishes.
         rcv_settle_mode: who settles first: the receiver decides, the sender wishes.
         max_message_size: octets of a message that this end takes at most; None or 0: no limit.
@@ -69,7 +75,8 @@ class Terminus(ABC):
         session: the session it is on; None while it is on none.
         handle: our handle of it; None while none is mapped.
         remote_handle: the peer's handle of it; None while none is mapped.
-        remote: the peer's latest attach; None before the first.
+        remote: what the peer's latest attach told of its end; None before the first.
+        remote_unsettled: what it told as unsettled there, until that is compared with what is here.
         error: why it is detached; None if there was no error.
         incomplete: our latest attach had no room for all that is unsettled.
         remote_incomplete: the peer's latest attach had none.
@@ -108,6 +115,7 @@ class Terminus(ABC):
         "remote",
         "remote_handle",
         "remote_incomplete",
+        "remote_unsettled",
         "session",
         "snd_settle_mode",
         "source",
@@ -140,13 +148,14 @@ class Terminus(ABC):
         self.max_message_size = max_message_size
         self.offered_capabilities = offered_capabilities
         self.desired_capabilities = desired_capabilities
-        self.properties: dict[str, Any] = dict(properties or {})
+        self.properties: Mapping[str, Any] = dict(properties) if properties else _NO_PROPERTIES
         self.auto_settle = auto_settle
         self.state = LinkState.DETACHED
         self.session: Session | None = None
         self.handle: Handle | None = None
         self.remote_handle: int | None = None
-        self.remote: Attach | None = None
+        self.remote: PeerEnd | None = None
+        self.remote_unsettled: Mapping[Any, Any] | Map | None = None
         self.error: LinkDetached | None = None
         self.batch: list[IncomingDelivery] | None = None
         self.news: list[Any] | None = None
@@ -277,8 +286,13 @@ class Terminus(ABC):
         """Give the unsettled deliveries to another endpoint of the same link."""
 
     @abstractmethod
-    def learn(self, attach: Attach) -> None:
-        """Take over what the peer decides: its terminus, and its settle mode."""
+    def learn(self, attach: Attach, remote: PeerEnd) -> None:
+        """Take over what the peer decides: its terminus, and its settle mode.
+
+        Args:
+            attach: the peer's.
+            remote: what is remembered of it.
+        """
 
     @abstractmethod
     def hear(self, delivery: Any) -> None:
