@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from amqpforge.client.transport import Driver
+from amqpforge.transport import Driver
 from amqpforge.engine.connection import Connection
 from amqpforge.engine.container import Container
 from amqpforge.engine.events import Attached, Closed, Deliveries, Opened

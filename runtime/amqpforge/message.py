@@ -21,9 +21,13 @@ from amqpforge_protocol.amqp_1_0 import (
     AmqpValue,
     AnyAddress,
     AnyMessageId,
+    ApplicationProperties,
     Data,
     DecodeError,
+    DeliveryAnnotations,
     Header,
+    MessageAnnotations,
+    Properties,
     Timestamp,
     Value,
     can_read_format,
@@ -83,7 +87,7 @@ class Message:
         footer: annotations behind the body, such as a digest of it; keys begin with ``x-``.
     """
 
-    __slots__ = ("_held", "_message_format", "_sections")
+    __slots__ = ("_held", "_message_format", "_octets", "_sections")
 
     def __init__(
         self,
@@ -114,6 +118,7 @@ class Message:
     ) -> None:
         self._held: bytes | _Body | None = _to_sections(body)
         self._sections: amqp.Message | None = None
+        self._octets: bytes | None = None
         self._message_format = MESSAGE_FORMAT
         given = (
             durable,
@@ -150,7 +155,8 @@ class Message:
     ) -> Self:
         """The message that the payload of a delivery is. Nothing is decoded until someone looks.
 
-        What is wrong with the octets comes out then, as a DecodeError.
+        What is wrong with the octets comes out then, as a DecodeError; whoever reads nothing but the body may
+        not hear of what is wrong around it.
 
         Args:
             payload: all octets of the message.
@@ -161,7 +167,7 @@ class Message:
         """
         message = cls.__new__(cls)
         message._held = payload if type(payload) is bytes else bytes(payload)
-        message._sections = None
+        message._sections = message._octets = None
         message._message_format = message_format
         if message_format != MESSAGE_FORMAT:
             _check_format("message_format", message_format)
@@ -267,30 +273,73 @@ class Message:
         if sections is not None:  # another thread has looked just now
             return sections
         if not isinstance(held, bytes):
-            sections = amqp.Message(body=held)
-        elif self.raw is None:
-            sections = decode_message(held)
-        else:
+            self._sections = sections = amqp.Message(body=held)
+            self._held = None
+            return sections
+        if self._message_format != MESSAGE_FORMAT and self.raw is not None:
             problem = f"a message of format {self._message_format} has none that are known here"
             raise MessageError("sections", f"{problem}; its octets are in raw")
-        self._sections = sections
-        if not isinstance(held, bytes) or sections.bare is not None:
+        self._sections = sections = decode_message(held)
+        self._octets = None
+        if sections.bare is not None:
             self._held = None  # A bare message that is not in one piece can only be kept with all around it.
         return sections
 
     # ---- the body ----
 
+    def _only_data(self) -> bytes | None:
+        """The body of a message that nobody has looked at, if it is one data section and ends the message.
+
+        The sections ahead of it are passed over by their sizes. None: it takes decoding to find the body, or
+        to say what is wrong.
+        """
+        octets = self._held
+        if not isinstance(octets, bytes) or self._message_format != MESSAGE_FORMAT:
+            return None
+        start, size, previous = 0, len(octets), 0
+        while size - start > 4 and octets[start] == 0x00 and octets[start + 1] == 0x53:
+            code, form = octets[start + 2], octets[start + 3]
+            if form in _SHORT:
+                inside = start + 5
+                end = inside + octets[start + 4]
+            elif form in _LONG:
+                inside = start + 8
+                end = inside + int.from_bytes(octets[start + 4 : inside], "big")
+            else:
+                return None
+            if code == _DATA:
+                return octets[inside:end] if end == size and form in _BINARY else None
+            if code not in _AHEAD_OF_DATA or code <= previous or form in _BINARY:
+                return None
+            start, previous = end, code
+        return None
+
     @property
     def body(self) -> Value:
         """The body as a plain value; None also for a message that a peer sent without one.
 
-        Set it to change it: a list that is read may be a new one.
+        Set it to change it: a list that is read may be a new one. Of a message that was received, a body of
+        one data section is read without decoding what is around it.
+
+        Raises:
+            DecodeError: the octets are no message.
+            MessageError: the message is of a format that is not known here.
         """
-        body = self.sections.body
+        sections = self._sections
+        if sections is None:
+            octets = self._octets
+            if octets is None:
+                self._octets = octets = self._only_data()
+            if octets is not None:
+                return octets
+            sections = self._look()
+        body = sections.body
         if isinstance(body, AmqpValue):
             return body.value
         if not body:
             return None
+        if len(body) == 1 and type(body[0]) is Data:
+            return body[0].value
         parts: list[Any] = [section.value for section in body]
         return b"".join(parts) if isinstance(body[0], Data) else [item for part in parts for item in part]
 
@@ -451,6 +500,16 @@ class Message:
         return f"Message({', '.join(parts)})"
 
 
+# What _only_data passes over: sections with short descriptors, which nearly all are.
+_DATA = Data.DESCRIPTOR
+_AHEAD_OF_DATA = frozenset(
+    section.DESCRIPTOR
+    for section in (Header, DeliveryAnnotations, MessageAnnotations, Properties, ApplicationProperties)
+)
+_BINARY = frozenset((0xA0, 0xB0))
+# Constructors of binary, lists and maps: with a size of one octet, and of four.
+_SHORT = frozenset((0xA0, 0xC0, 0xC1))
+_LONG = frozenset((0xB0, 0xD0, 0xD1))
 _FIELDS = tuple(Message.__init__.__kwdefaults__ or ())
 _NOTHING = (None,) * len(_FIELDS)
 _NOTATION = 'a message is {"type": "message", "sections": [...]}'

@@ -135,7 +135,7 @@ async def test_user_name_and_password_are_shown_by_sasl(mechanism: str) -> None:
 
 @in_loop
 async def test_a_password_is_not_sent_where_others_can_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqpforge.client.transport.is_loopback", lambda transport: False)
+    monkeypatch.setattr("amqpforge.transport.is_loopback", lambda transport: False)
     async with ScriptedNode(mechanisms=["PLAIN"]) as node:
         with pytest.raises(LocalError, match="allow_insecure_plain"):
             await connect(node.url, username="me", password="secret")

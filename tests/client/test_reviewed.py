@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from amqpforge.client import Message, Reconnect, connect, transport
+from amqpforge import transport
+from amqpforge.client import Message, Reconnect, connect
 from amqpforge.engine.settings import ConnectionSettings, SessionSettings
 from amqpforge.errors import (
     AuthenticationFailed,

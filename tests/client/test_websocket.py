@@ -129,7 +129,7 @@ async def test_passwords_are_not_logged(caplog: pytest.LogCaptureFixture) -> Non
 async def test_a_password_is_sent_only_where_nobody_else_can_read_it(
     files: certificates.Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqpforge.client.transport.is_loopback", lambda transport: False)
+    monkeypatch.setattr("amqpforge.transport.is_loopback", lambda transport: False)
     async with ScriptedNode(users=USERS, mechanisms=["PLAIN"]) as node:
         async with WebServer(node) as server:
             with pytest.raises(LocalError, match="allow_insecure_plain"):

@@ -15,7 +15,7 @@ from websockets.client import ClientProtocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from amqpforge.client.transport import Driver
+from amqpforge.transport import Driver
 from amqpforge.client.websocket import _WebSocket
 from amqpforge.client.websocket_handshake import client_protocol
 from amqpforge.errors import ConnectionClosed

@@ -153,7 +153,7 @@ async def tls_in_front(url: Url, files: Certificates) -> AsyncIterator[str]:
 async def test_messages_go_there_and_back_through_tls(
     rhea: ForeignServer, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqpforge.client.transport.is_loopback", lambda transport: False)
+    monkeypatch.setattr("amqpforge.transport.is_loopback", lambda transport: False)
     plain = await to_thread(rhea.listen, scheme="amqp+ws", users={"me": "secret"})
     context = ssl.create_default_context(cafile=str(certificates.authority))
     async with tls_in_front(parse_url(plain), certificates) as url:

@@ -333,7 +333,7 @@ class FrameReader(ItemReader):
     def __init__(self, max_frame_size: int = FRAME_MIN_SIZE) -> None:
         super().__init__(max_frame_size, FRAME_HEADER_SIZE)
 
-    def _item_size(self, held: bytearray, pos: int) -> int:
+    def _item_size(self, held: bytes | bytearray, pos: int) -> int:
         if self.offset == 0 and held.startswith(_MAGIC, pos):
             return PROTOCOL_HEADER_SIZE
         kind, _, size = _unpack_header(held, pos)

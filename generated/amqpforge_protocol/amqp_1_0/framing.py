@@ -53,7 +53,10 @@ FRAME_HEADER_SIZE: Final = 8
 """Octets of a frame header without its extension."""
 
 _MAGIC: Final = b"AMQP"
+_MAGIC_NUMBER: Final = int.from_bytes(_MAGIC, "big")
+"""What a protocol header has where a frame has its size."""
 _HEADER: Final = struct.Struct(">IBBH")
+_unpack_header: Final = _HEADER.unpack_from
 
 
 class ProtocolId(IntEnum):
@@ -165,7 +168,7 @@ def decode_frame_header(data: Buffer, offset: int = 0) -> FrameHeader:
     octets = to_octets(data, offset)
     if offset + FRAME_HEADER_SIZE > len(octets):
         raise truncated(octets)
-    size, doff, kind, channel = _HEADER.unpack_from(octets, offset)
+    size, doff, kind, channel = _unpack_header(octets, offset)
     _check(size, doff, offset)
     return FrameHeader(size, doff, kind, channel if kind == FrameType.AMQP else None)
 
@@ -315,9 +318,11 @@ class FrameReader(ItemReader):
     def __init__(self, max_frame_size: int = MIN_MAX_FRAME_SIZE) -> None:
         super().__init__(max_frame_size, FRAME_HEADER_SIZE)
 
-    def _item_size(self, held: bytearray, pos: int) -> int:
-        if held.startswith(_MAGIC, pos):
+    def _item_size(self, held: bytes | bytearray, pos: int) -> int:
+        size: int
+        size, doff, _, _ = _unpack_header(held, pos)
+        if size == _MAGIC_NUMBER:
             return PROTOCOL_HEADER_SIZE
-        size, doff, _, _ = _HEADER.unpack_from(held, pos)
-        _check(size, doff, self.offset)
-        return self._bounded(int(size))
+        if not 8 <= doff * 4 <= size:
+            _check(size, doff, self.offset)
+        return size if size <= self.max_frame_size else self._bounded(size)

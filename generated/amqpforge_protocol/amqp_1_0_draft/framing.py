@@ -361,7 +361,7 @@ class FrameReader(ItemReader):
     def __init__(self, max_frame_size: int = MIN_MAX_FRAME_SIZE) -> None:
         super().__init__(max_frame_size, PROTOCOL_HEADER_SIZE)
 
-    def _item_size(self, held: bytearray, pos: int) -> int:
+    def _item_size(self, held: bytes | bytearray, pos: int) -> int:
         if held.startswith(_MAGIC, pos):
             return PROTOCOL_HEADER_SIZE
         size, kind = _START.unpack_from(held, pos)

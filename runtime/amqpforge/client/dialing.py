@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from amqpforge.engine.layers import ClientSecurity, ClientStack
 from amqpforge.errors import ConnectionLost, LocalError, NegotiationFailed
+from amqpforge.transport import Driver
 
 from .redirects import tls_name
 from .tap import Tap
-from .transport import Driver
 
 if TYPE_CHECKING:
     from amqpforge.engine.connection import Connection

@@ -22,7 +22,7 @@ from .waiting import DEFAULT, Timeout, fresh, time_limit
 from .wire import Wire
 
 if TYPE_CHECKING:
-    from .transport import Driver
+    from amqpforge.transport import Driver
 
 __all__ = ["Lifeline"]
 

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from websockets.protocol import Event
     from websockets.typing import BytesLike
 
+    from amqpforge.transport import Driver
     from amqpforge.url import Url
-
-    from .transport import Driver
 
 __all__ = ["open_websocket"]
 

@@ -36,11 +36,11 @@ from .waiting import fresh
 if TYPE_CHECKING:
     from amqpforge.engine.container import Container
     from amqpforge.sasl import Credentials
+    from amqpforge.transport import Driver
     from amqpforge.url import Url
 
     from .options import Options
     from .sessions import Sessions
-    from .transport import Driver
 
 __all__ = ["Wire"]
 

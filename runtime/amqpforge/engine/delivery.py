@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = ["IncomingDelivery", "Opaque", "OutgoingDelivery", "is_terminal", "passed"]
 
+_NOT_SENT: Final = OutgoingDeliveryState.NOT_SENT
+_SENDING: Final = OutgoingDeliveryState.SENDING
+_NOT_RCVD: Final = IncomingDeliveryState.NOT_RCVD
+_RECEIVED: Final = IncomingDeliveryState.RECEIVED
+_SECOND: Final = ReceiverSettleMode.SECOND
 _OUTCOMES: Final = frozenset((Accepted, Rejected, Released, Modified, Declared))
 _AMQP: Final = MessageFormat(0)
 _PLAIN: Final = frozenset((Accepted, Released))
@@ -157,7 +162,7 @@ class OutgoingDelivery:
         self.id: DeliveryNumber | None = None
         self.remote_settled = False
         self.remote_state: AnyDeliveryState | None = None
-        self.progress = OutgoingDeliveryState.NOT_SENT
+        self.progress = _NOT_SENT
         self.offset = 0
         self.frames = 0
         self.resuming: ResumePayload | ResumeState | ResumeAborted | None = None
@@ -219,7 +224,7 @@ class OutgoingDelivery:
         """
         if self.is_aborted:
             raise LocalError("the delivery is aborted already")
-        if self.progress is not OutgoingDeliveryState.NOT_SENT:
+        if self.progress is not _NOT_SENT:
             step(OUTGOING_DELIVERY, self.progress, OutgoingDeliveryEvent.SEND_ABORT)
         self.is_aborted = True
         self.settled = self.remote_settled = True
@@ -268,11 +273,11 @@ class OutgoingDelivery:
         if state is not None:
             _check_change(self, state)
         may_ride = not settled or link.snd_settle_mode is not SenderSettleMode.UNSETTLED
-        if not may_ride and self.progress is OutgoingDeliveryState.NOT_SENT:
+        if not may_ride and self.progress is _NOT_SENT:
             raise LocalError(f"{link!r} sends unsettled: what is not sent cannot be settled")
         if state is not None:
             self.state = state
-        if may_ride and self.progress is OutgoingDeliveryState.SENDING:
+        if may_ride and self.progress is _SENDING:
             self.is_restated = True
         else:
             link.dispose(self, settled=settled)
@@ -349,7 +354,7 @@ class IncomingDelivery:
         self.state: AnyDeliveryState | None = None
         self.remote_settled = False
         self.remote_state: AnyDeliveryState | None = None
-        self.progress = IncomingDeliveryState.NOT_RCVD
+        self.progress = _NOT_RCVD
         self.rcv_settle_mode = link.rcv_settle_mode
         self.batchable = False
         self.resumed = False
@@ -363,7 +368,7 @@ class IncomingDelivery:
     @property
     def is_complete(self) -> bool:
         """Whether all of the message is in."""
-        return self.progress is IncomingDeliveryState.RECEIVED
+        return self.progress is _RECEIVED
 
     def read(self) -> bytes:
         """On a link that streams: the octets that came in since the last call; the sender may send as many
@@ -390,7 +395,7 @@ class IncomingDelivery:
             _check_change(self, state)
         link = self.link
         if not self.remote_settled:
-            if settled and self.rcv_settle_mode is ReceiverSettleMode.SECOND:
+            if settled and self.rcv_settle_mode is _SECOND:
                 raise LocalError("in settle mode second the sender settles first")
             if state is not None:
                 self.state = state

@@ -44,6 +44,7 @@ __all__ = ["Input"]
 
 _unpack_header: Final = Struct(">IBBH").unpack_from
 _RECEIVE_FRAME: Final = ConnectionEvent.RECEIVE_FRAME
+_OPEN_RCVD: Final = ConnectionState.OPEN_RCVD
 _OWN: Final = frozenset(kind for kind, route in ROUTES.items() if route.session is None)
 
 
@@ -169,18 +170,18 @@ class Input:
         if target < 0 or kind in _OWN:
             self._take_own(performative, channel)
             return
-        if connection.state is ConnectionState.OPEN_RCVD:
+        if connection.state is _OPEN_RCVD:
             raise Held
         session = self._channels.incoming.get(channel)
-        if kind is Begin:
+        if kind is Transfer and session is not None:
+            session.on_transfer(performative, item[payload:])
+        elif kind is Begin:
             self._on_begin(performative, channel)
         elif session is None:
             raise ProtocolViolation(
                 AmqpError.ILLEGAL_STATE,
                 f"{performative.XML_NAME} came on channel {channel}, where no session is",
             )
-        elif kind is Transfer:
-            session.on_transfer(performative, item[payload:])
         else:
             session.receive(performative)
             if kind is End:

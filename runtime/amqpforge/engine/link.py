@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Link"]
 
+_RECEIVE_FRAME: Final = LinkEvent.RECEIVE_FRAME
+_FAILING: Final = frozenset((LinkState.DISCARDING, LinkState.FAILED))
 _DETACHING: Final = frozenset((LinkState.DETACH_SENT, LinkState.CLOSE_SENT, LinkState.DISCARDING))
 _CUT_OFF: Final = frozenset((LinkState.DETACHED, LinkState.FAILED, LinkState.SUSPENDED))
 """Nothing is attached, and the terminus lives."""
@@ -307,13 +309,13 @@ class Link(Terminus):
         Raises:
             SessionFault: it may not come now.
         """
-        if LINK_TRANSITIONS[self.state][LinkEvent.RECEIVE_FRAME] >= 0:
+        if LINK_TRANSITIONS[self.state][_RECEIVE_FRAME] >= 0:
             return True
-        return step(LINK, self.state, LinkEvent.RECEIVE_FRAME) is not None
+        return step(LINK, self.state, _RECEIVE_FRAME) is not None
 
     def on_disposition(self, delivery: Any, disposition: Disposition) -> None:
         """Take the peer's news of a delivery."""
-        if self.state in (LinkState.DISCARDING, LinkState.FAILED):
+        if self.state in _FAILING:
             raise SessionFault(
                 SessionError.ERRANT_LINK,
                 f"disposition came for a delivery of {self!r}, which was detached with an error",

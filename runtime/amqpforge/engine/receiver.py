@@ -43,6 +43,8 @@ _RECEIVED: Final = IncomingDeliveryState.RECEIVED
 _PART: Final = IncomingDeliveryEvent.RECEIVE_PART
 _LAST: Final = IncomingDeliveryEvent.RECEIVE_LAST
 _STATES: Final = tuple(IncomingDeliveryState)
+_ANY_SIZE: Final = 1 << 64
+"""More than a message can have."""
 
 
 class Receiver(Link):
@@ -212,8 +214,43 @@ class Receiver(Link):
     # --- transfers ---
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> None:
-        if not self.takes_frame():
-            return
+        id, tag, session, flow = transfer.delivery_id, transfer.delivery_tag, self.session, self.flow_state
+        if (
+            self.is_open
+            and session is not None
+            and id is not None
+            and tag is not None
+            and transfer.state is None
+            and transfer.rcv_settle_mode is None
+            and not (transfer.more or transfer.resume or transfer.aborted)
+            and self._current is None
+            and not (self.ignores or self.streams or self.incomplete)
+            and self.target is not None
+            and flow.link_credit > 0
+            and tag not in self.unsettled
+            and id not in session.incoming
+            and len(payload) <= (self.max_message_size or _ANY_SIZE)
+        ):
+            # A whole message with nothing to complain of, as nearly all are: what _take_any comes to.
+            flow.received()
+            delivery = IncomingDelivery(self, id, tag, transfer.message_format or 0)
+            delivery.payload, delivery.size, delivery.progress = payload, len(payload), _RECEIVED
+            delivery.batchable = transfer.batchable
+            if transfer.settled:
+                delivery.remote_settled = True
+            else:
+                self.unsettled[tag] = session.incoming[id] = delivery
+            delivery.is_held = True
+            self.held += 1
+            batch = self.batch
+            if batch is None:
+                batch = self._new_batch()
+            batch.append(delivery)
+        elif self.takes_frame():
+            self._take_any(transfer, payload)
+
+    def _take_any(self, transfer: Transfer, payload: bytes) -> None:
+        """Take a transfer of any kind."""
         delivery = self._current
         if delivery is None:
             if self.ignores:
@@ -346,11 +383,16 @@ class Receiver(Link):
         self.hold(delivery)
         batch = self.batch
         if batch is None:
-            batch = self.batch = []
-            connection = self._require_session().connection
-            connection.batched(self)
-            connection.tell(Deliveries(self, batch))
+            batch = self._new_batch()
         batch.append(delivery)
+
+    def _new_batch(self) -> list[IncomingDelivery]:
+        """The list of an event to come, for the deliveries that it reports."""
+        batch = self.batch = []
+        connection = self._require_session().connection
+        connection.batched(self)
+        connection.tell(Deliveries(self, batch))
+        return batch
 
     def _stream(self, delivery: IncomingDelivery, payload: bytes) -> None:
         """Hand the next octets of a message out; those of one that is settled are of no use."""
@@ -450,20 +492,21 @@ class Receiver(Link):
         delivery.settled = True
         if delivery.frames:
             self.taken(delivery)
-        if self.unsettled.get(delivery.tag) is delivery and (
+        tag, number, session = delivery.tag, delivery.id, self.session
+        if self.unsettled.get(tag) is delivery and (
             delivery.remote_settled or not self.owes_resuming(delivery)
         ):
-            del self.unsettled[delivery.tag]
-        session = self.session
-        if session is not None:
-            number = delivery.id
-            # One that came settled is not there, but another may have its number by now.
-            if number is not None and session.incoming.get(number) is delivery:
-                del session.incoming[number]
+            del self.unsettled[tag]
         if delivery.is_held:
             delivery.is_held = False
             self.held -= 1
-        self.top_up()
+        if session is None:
+            return
+        # One that came settled is not there, but another may have its number by now.
+        if number is not None and session.incoming.get(number) is delivery:
+            del session.incoming[number]
+        if self.prefetch is not None:
+            session.top_up(self)
 
     def top_up(self) -> None:
         """Credit was used, or room was made: there may be credit to give."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from amqpforge.errors import LocalError, ProtocolViolation, SessionEnded
 from amqpforge_protocol.amqp_1_0 import (
@@ -34,7 +34,7 @@ from amqpforge_protocol.amqp_1_0.states import SESSION_TRANSITIONS
 
 from .dispositions import between, disposition
 from .events import Ended
-from .flow import SessionWindows, advance, distance
+from .flow import SessionWindows, distance
 from .held import Held
 from .link import Link
 from .lowest_free import LowestFree
@@ -302,8 +302,8 @@ class Session:
 
     def number(self, delivery: OutgoingDelivery) -> DeliveryNumber:
         """Give a delivery the next delivery-id."""
-        number = DeliveryNumber(SequenceNo(self.next_delivery_id))
-        self.next_delivery_id = advance(number, 1)
+        number = cast("DeliveryNumber", self.next_delivery_id)
+        self.next_delivery_id = (number + 1) & 0xFFFF_FFFF
         delivery.id = number
         if not delivery.settled:
             self.outgoing[number] = delivery
@@ -327,8 +327,9 @@ class Session:
 
     def top_up(self, link: Receiver) -> None:
         """A receiver has credit to give, once all that is at hand is dealt with."""
-        self._top_ups[link] = None
-        self.connection.busy[self] = None
+        if link not in self._top_ups:
+            self._top_ups[link] = None
+            self.connection.busy[self] = None
 
     def taken(self, frames: int) -> None:
         """So many frames of a message that is streamed were taken by the application."""
@@ -394,11 +395,10 @@ class Session:
                 SessionError.WINDOW_VIOLATION,
                 f"more transfers came than the incoming-window of {self.settings.incoming_window} allows",
             )
-        link = self._by_handle.get(transfer.handle)
-        if link is None:
-            link = self._link_of(transfer.handle, "transfer")
+        link = self._by_handle.get(transfer.handle) or self._link_of(transfer.handle, "transfer")
         link.on_transfer(transfer, payload)
-        self._note_window()
+        if windows.incoming_window * 2 <= self.settings.incoming_window:
+            self._note_window()
 
     def after_begin(self) -> None:
         """The peer's begin is told: answer it, or go on with what waited for it.

@@ -5,7 +5,7 @@ How their octets are carried is a matter of the protocol that uses them.
 
 from __future__ import annotations
 
-from .authenticator import Authenticator, UserStore
+from .authenticator import Anybody, Authenticator, UserStore
 from .choice import MECHANISMS, READABLE, Credentials, choose, offer, serve
 from .oauth import OAuthClient, OAuthServer
 from .saslprep import saslprep
@@ -19,6 +19,7 @@ __all__ = [
     "READABLE",
     "AnonymousClient",
     "AnonymousServer",
+    "Anybody",
     "Authenticated",
     "Authenticator",
     "ClientMechanism",

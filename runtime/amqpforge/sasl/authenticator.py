@@ -13,7 +13,7 @@ from amqpforge.errors import AuthenticationFailed, LocalError
 from .saslprep import saslprep
 from .scram import ALGORITHMS, ScramKeys
 
-__all__ = ["Authenticator", "UserStore"]
+__all__ = ["Anybody", "Authenticator", "UserStore"]
 
 _PLAIN_CHECK: Final = "SCRAM-SHA-256"
 _SALT_SIZE: Final = 16
@@ -81,6 +81,18 @@ class Authenticator:
         if authorization_id and not self.may_act_as(identity, authorization_id):
             raise AuthenticationFailed(f"the user {identity!r} may not act as another one")
         return authorization_id or identity
+
+
+class Anybody(Authenticator):
+    """Takes every client, also with any name and password."""
+
+    mechanisms: Sequence[str] = ("ANONYMOUS", "PLAIN")
+
+    def check_password(self, username: str, password: str) -> str | None:
+        return username
+
+    def may_act_as(self, identity: str, authorization_id: str) -> bool:
+        return True
 
 
 class UserStore(Authenticator):

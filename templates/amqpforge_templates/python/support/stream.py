@@ -38,24 +38,33 @@ class ItemReader:
         """
         items: list[bytes] = []
         held, pos, least = self._held, 0, self._least
-        held += data
-        end = len(held)
+        octets: bytes | bytearray = held
+        if held or type(data) is not bytes:
+            held += data
+        else:
+            octets = data  # What comes whole is not copied twice.
+        end = len(octets)
         while end - pos >= least:
             try:
-                size = self._item_size(held, pos)
+                size = self._item_size(octets, pos)
             except DecodeError:
-                if not items:
-                    raise
-                break
+                if items:
+                    break
+                if octets is not held:
+                    held += octets
+                raise
             if end - pos < size:
                 break
-            items.append(bytes(held[pos : pos + size]))
+            items.append(bytes(octets[pos : pos + size]))
             pos += size
             self.offset += size
-        del held[:pos]
+        if octets is held:
+            del held[:pos]
+        else:
+            held += octets[pos:]
         return items
 
-    def _item_size(self, held: bytearray, pos: int) -> int:
+    def _item_size(self, held: bytes | bytearray, pos: int) -> int:
         """Octets of the item at ``pos``, which is ``offset`` in the stream; it need not be complete.
 
         Raises:

@@ -18,12 +18,11 @@ from amqpforge.errors import AmqpforgeError, NegotiationFailed
 from amqpforge.sasl import Computed, ServerReply, Work
 
 if TYPE_CHECKING:
+    from amqpforge.client.tap import Tap
     from amqpforge.engine.connection import Connection
     from amqpforge.engine.layers import Stack
 
-    from .tap import Tap
-
-__all__ = ["Driver", "is_loopback"]
+__all__ = ["Driver", "is_loopback", "peer_name"]
 
 _HIGH_WATER: Final = 262_144
 _PATIENCE: Final = 5.0
@@ -49,7 +48,7 @@ class Driver(asyncio.Protocol):
         stack: Stack[Connection],
         report: Callable[[Sequence[Any]], None],
         *,
-        tls: tuple[ssl.SSLContext, str] | None = None,
+        tls: tuple[ssl.SSLContext, str | None] | None = None,
         tap: Tap | None = None,
     ) -> None:
         """Drive an engine.
@@ -57,7 +56,8 @@ class Driver(asyncio.Protocol):
         Args:
             stack: the layers, and the connection.
             report: takes what the engine tells, in batches.
-            tls: the context and the name of the server, for TLS that a protocol header asks for.
+            tls: the context and the name of the server, for TLS that a protocol header asks for; None for the
+                name: this is the server.
             tap: sees all octets, as they are inside TLS.
         """
         self._stack = stack
@@ -74,6 +74,8 @@ class Driver(asyncio.Protocol):
         self._is_blocked = False
         self._is_lost = False
         self._is_ending = False
+        self._is_securing = False
+        self._early = bytearray()  # What came behind the end of the handshake, ahead of our hearing of that.
         self._reads = True
         self.octets_received = 0
         self.lost: asyncio.Future[None] = self._loop.create_future()
@@ -129,6 +131,9 @@ class Driver(asyncio.Protocol):
         if self._tap is not None:
             self._tap.received(data)
         self.octets_received += len(data)
+        if self._is_securing:
+            self._early += data
+            return
         self._stack.receive(data, self._now())
         self._after_input()
 
@@ -276,13 +281,31 @@ class Driver(asyncio.Protocol):
         if octets:
             transport.write(octets)
         if stack.octets_for_tls():
-            raise NegotiationFailed("the server sent octets of TLS ahead of ours")
+            raise NegotiationFailed("the peer sent octets of TLS ahead of our answer")
         context, name = self._tls
-        secured = await self._loop.start_tls(transport, self, context, server_hostname=name)
+        self._is_securing = True
+        try:
+            secured = await self._loop.start_tls(
+                transport, self, context, server_hostname=name, server_side=name is None
+            )
+        finally:
+            self._is_securing = False
         if secured is None:
             raise NegotiationFailed("the transport was lost where TLS was to begin")
         self._transport = secured
-        stack.tls_established()
+        stack.tls_established(peer_name(secured))
+        early, self._early = self._early, bytearray()
+        stack.receive(early, self._now())
+
+
+def peer_name(transport: asyncio.BaseTransport) -> str | None:
+    """The common name in the certificate that the peer has shown; None without one, or without TLS."""
+    certificate = transport.get_extra_info("peercert") or {}
+    for part in certificate.get("subject", ()):
+        for entry in part:
+            if entry[0] == "commonName":
+                return str(entry[1])
+    return None
 
 
 def is_loopback(transport: asyncio.BaseTransport) -> bool:
