@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run generate check lint types fresh format test test-slow conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
+.PHONY: help run generate check lint types fresh format test test-slow chaos conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ test: $(DEV) ## Run the tests
 
 test-slow: $(DEV) ## Run the long tests: faults at every octet, long random conversations
 	@$(PY) -m pytest -m slow $(ARGS)
+
+# Rounds of kill -9.
+CHAOS_ROUNDS ?= 200
+
+chaos: $(DEV) ## Kill the broker again and again at any moment, and look for what it has accepted
+	@AMQPFORGE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PY) -m pytest -q tests/broker/test_chaos.py $(ARGS)
 
 conformance: $(DEV) ## Count the requirements that tests prove, and write docs/conformance.md
 	@$(PY) -m tests.conformance $(ARGS)

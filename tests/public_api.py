@@ -21,6 +21,7 @@ from typing import NewType
 MODULES = (
     "amqpforge",
     "amqpforge.blocking",
+    "amqpforge.broker",
     "amqpforge.testing",
     "amqpforge_protocol.amqp_0_10_preview",
     "amqpforge_protocol.amqp_0_9_1",

@@ -91,6 +91,15 @@ def test_the_engine_loads_no_other_dialect_than_1_0() -> None:
     assert {name for name in loaded if not name.startswith(allowed)} <= {"amqpforge", "amqpforge_protocol"}
 
 
+def test_a_broker_loads_its_store_when_it_has_one() -> None:
+    loaded = loaded_by("amqpforge.broker.broker")
+    assert "amqpforge.broker.amqp_1_0.service" in loaded
+    assert not loaded & {"sqlite3", "tomllib", "argparse", "amqpforge.client", "amqpforge.blocking"}
+    assert beyond_standard_library(loaded) == {
+        name for name in loaded if name.partition(".")[0] in {"amqpforge", "amqpforge_protocol"}
+    }
+
+
 def test_the_commands_start_on_the_core_install() -> None:
     assert {name.partition(".")[0] for name in beyond_standard_library(loaded_by("amqpforge.cli"))} <= {
         "amqpforge",

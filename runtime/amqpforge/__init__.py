@@ -6,6 +6,9 @@
         async with connection.sender("queue") as sender:
             await sender.send("hello")
 
+    async with amqpforge.Broker() as broker:
+        ...  # a broker in this process, at broker.url
+
 :mod:`amqpforge.blocking` has the same names for code without asyncio. Importing this package loads nothing
 else: each name below is imported when it is used first.
 """
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amqpforge import blocking
+    from amqpforge.broker import Broker, BrokerConfig
     from amqpforge.client import (
         Connection,
         Credentials,
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AmqpforgeError",
     "AuthenticationFailed",
+    "Broker",
+    "BrokerConfig",
     "Connection",
     "ConnectionClosed",
     "ConnectionLost",
@@ -77,7 +83,13 @@ __version__ = "0.1.0"
 _CLIENT = frozenset(
     ("Connection", "Credentials", "Delivery", "Receiver", "Reconnect", "Sender", "Transaction", "connect")
 )
-_HOMES = {"Message": "amqpforge.message", "Url": "amqpforge.url", "parse_url": "amqpforge.url"}
+_HOMES = {
+    "Broker": "amqpforge.broker",
+    "BrokerConfig": "amqpforge.broker",
+    "Message": "amqpforge.message",
+    "Url": "amqpforge.url",
+    "parse_url": "amqpforge.url",
+}
 
 
 def __getattr__(name: str) -> Any:

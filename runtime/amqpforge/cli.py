@@ -47,6 +47,8 @@ class CommandModule(Protocol):
 
 
 COMMANDS = (
+    Command("admin", "amqpforge.commands.admin", "look at a broker, and change what it has"),
+    Command("broker", "amqpforge.commands.broker", "run a broker: queues, exchanges, messages that are kept"),
     Command("decode", "amqpforge.commands.decode", "show the AMQP frames in captures and stream dumps"),
     Command("encode", "amqpforge.commands.encode", "write an AMQP value, given as JSON, as octets"),
     Command("ping", "amqpforge.commands.ping", "tell who answers at a URL, and how fast"),

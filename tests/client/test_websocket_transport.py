@@ -15,10 +15,10 @@ from websockets.client import ClientProtocol
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from amqpforge.transport import Driver
 from amqpforge.client.websocket import _WebSocket
 from amqpforge.client.websocket_handshake import client_protocol
 from amqpforge.errors import ConnectionClosed
+from amqpforge.transport import Driver
 from amqpforge.url import parse_url
 
 from .loops import in_leaping_loop, in_loop

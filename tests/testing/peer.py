@@ -20,7 +20,7 @@ from amqpforge.engine.session import Session
 from amqpforge.engine.settings import ConnectionSettings
 from amqpforge.message import Message
 from amqpforge.sasl import Credentials
-from amqpforge.testing.node import Node
+from amqpforge.testing.stand import Stand
 from amqpforge_protocol.amqp_1_0 import Accepted, AnyAddress, Rejected, Source, Target, encode_frame
 
 P = ParamSpec("P")
@@ -62,7 +62,7 @@ class Peer(asyncio.Protocol):
 
     def __init__(
         self,
-        node: Node,
+        node: Stand[Any],
         *,
         container: Container | None = None,
         settings: ConnectionSettings | None = None,

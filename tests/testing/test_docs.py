@@ -9,14 +9,46 @@ from pathlib import Path
 
 import pytest
 
-from amqpforge.testing import Gate, NodeConnection, Rule
+from amqpforge import pytest_plugin
+from amqpforge.broker.queues.counters import Counters
+from amqpforge.testing import BrokerQueue, Gate, NodeConnection, Rule, ScriptedBroker, ThreadedBroker
+
+from .plugin import run_pytest
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```python\n(.*?)```\n\nprints\n\n```text\n(.*?)```", DOCUMENT, re.DOTALL)
+EXAMPLES = re.findall(r"```python\n((?:(?!```).)*)```\n\nprints\n\n```text\n(.*?)```", DOCUMENT, re.DOTALL)
+FIXTURES = re.findall(r"```python\n((?:(?!```).)*def test_\w+\(amqp_(?:(?!```).)*)```", DOCUMENT, re.DOTALL)
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == DOCUMENT.count("```python") == 4
+    assert (len(EXAMPLES), len(FIXTURES)) == (5, 1)
+    assert DOCUMENT.count("```python") == 6
+
+
+@pytest.mark.parametrize("source", FIXTURES)
+def test_the_tests_in_the_document_pass(tmp_path: Path, source: str) -> None:
+    output = run_pytest(tmp_path, source, "-q")
+    assert re.search(rf"^{source.count('def test_') + 1} passed in", output, re.MULTILINE), output
+
+
+def test_the_document_names_all_fixtures() -> None:
+    table = DOCUMENT.split("## With pytest")[1].split("```python")[0]
+    named = set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    assert named == {name for name in pytest_plugin.__all__ if name.startswith("amqp_")}
+
+
+def test_what_the_document_says_of_the_broker_is_there() -> None:
+    table = DOCUMENT.split("## The broker")[1].split("So an application")[0]
+    for kind in (ScriptedBroker, ThreadedBroker):
+        missing = {
+            name
+            for cell in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+            for name in re.findall(r"`(\w+)", cell)
+            if not hasattr(kind, name) and name not in ("script", "frames", "broker")
+        }
+        assert not missing
+    for name in re.findall(r"`(\w+)", table.split("`queue(name)` |")[1].split("\n")[0]):
+        assert hasattr(BrokerQueue, name) or hasattr(Counters, name) or name == "len"
 
 
 @pytest.mark.parametrize(("source", "printed"), EXAMPLES)

@@ -1,9 +1,11 @@
-"""Connections to the test node that are cut at any octet, and links that are resumed after that."""
+"""Connections to the test node, and to a broker, that are cut at any octet; and links that are resumed after
+that.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -14,7 +16,7 @@ from amqpforge.engine.receiver import Receiver
 from amqpforge.engine.sender import Sender
 from amqpforge.errors import LocalError
 from amqpforge.message import Message
-from amqpforge.testing import ScriptedNode
+from amqpforge.testing import ScriptedBroker, ScriptedNode
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     LinkState,
@@ -53,10 +55,13 @@ def a_receiver() -> Receiver:
     )
 
 
+Server: TypeAlias = ScriptedNode | ScriptedBroker
+
+
 class Exchange:
     """A client that goes on after each cut, with the same link."""
 
-    def __init__(self, node: ScriptedNode, link: Link) -> None:
+    def __init__(self, node: Server, link: Link) -> None:
         self.node = node
         self.link = link
         self.container = Container("client")
@@ -107,9 +112,9 @@ class Exchange:
             delivery.update(Accepted())
 
 
-async def measure(link: Link, *, is_written: bool) -> int:
+async def measure(make: type[Server], link: Link, *, is_written: bool) -> int:
     """How many octets an exchange takes that is not cut."""
-    async with ScriptedNode() as node:
+    async with make() as node:
         fill(node, link)
         sizes: list[int] = []
         node.script.on(object).do(lambda seen: sizes.append(octets(seen.connection.wire)))
@@ -122,32 +127,39 @@ async def measure(link: Link, *, is_written: bool) -> int:
         return max(sizes)
 
 
-def fill(node: ScriptedNode, link: Link) -> None:
+def fill(node: Server, link: Link) -> None:
+    if isinstance(node, ScriptedBroker):
+        node.declare_queue("q")
     if isinstance(link, Receiver):
         for body in BODIES:
             node.put("q", body)
 
 
-def check(node: ScriptedNode, exchange: Exchange) -> None:
+def check(node: Server, exchange: Exchange) -> None:
     """Every message is where it belongs, once."""
-    queue = node.queue("q")
     if isinstance(exchange.link, Sender):
-        assert [message.body for message in queue.messages()] == BODIES
+        assert [message.body for message in node.messages("q")] == BODIES
+        return
+    assert list(exchange.got.values()) == BODIES
+    assert not node.messages("q")
+    if isinstance(node, ScriptedBroker):
+        assert node.queue("q").counters.accepted == len(BODIES)
     else:
-        assert [stored.outcome for stored in queue.retired] == [Accepted()] * len(BODIES)
-        assert list(exchange.got.values()) == BODIES
-        assert not queue.messages()
+        assert [stored.outcome for stored in node.queue("q").retired] == [Accepted()] * len(BODIES)
 
 
 @pytest.mark.parametrize("is_written", [False, True], ids=["read", "written"])
 @pytest.mark.parametrize("make", [a_sender, a_receiver])
-def test_after_a_cut_at_any_octet_every_message_is_there_once(make: Any, is_written: bool) -> None:
+@pytest.mark.parametrize("server", [ScriptedNode, ScriptedBroker])
+def test_after_a_cut_at_any_octet_every_message_is_there_once(
+    server: type[Server], make: Any, is_written: bool
+) -> None:
     @asynchronous
     async def sweep() -> None:
-        total = await measure(make(), is_written=is_written)
+        total = await measure(server, make(), is_written=is_written)
         cuts = 0
         for place in range(total):
-            async with ScriptedNode() as node:
+            async with server() as node:
                 node.script.cut(**{"after_written" if is_written else "after_read": place})
                 exchange = Exchange(node, make())
                 fill(node, exchange.link)

@@ -32,6 +32,7 @@ from amqpforge_protocol.amqp_1_0 import (
     LinkState,
     Open,
     ProtocolHeader,
+    Rejected,
     Role,
     SequenceNo,
     Source,
@@ -122,12 +123,23 @@ async def test_redirects_say_where_to_go() -> None:
         await second.drop()
 
 
+@asynchronous
+async def test_a_message_is_refused() -> None:
+    async with ScriptedNode() as node, Peer(node) as peer:
+        node.script.on(Transfer, times=1).refuse(NOT_NOW)
+        sender = await peer.sender()
+        refused, accepted = await peer.send(sender, "a", "b")
+        assert (refused, accepted) == (Rejected(error=Error(condition=Symbol(NOT_NOW))), Accepted())
+        assert [message.body for message in node.messages("q")] == ["b"]
+        assert node.queue("q").arrived == 1
+
+
 def test_what_cannot_be_refused() -> None:
     node = ScriptedNode()
-    for rule in (node.script.on(Transfer), node.script.on(object), node.script.before(Attach)):
-        with pytest.raises(LocalError, match="only an open, a begin or an attach"):
+    for rule in (node.script.on(Flow), node.script.on(object), node.script.before(Attach)):
+        with pytest.raises(LocalError, match="only an open, a begin, an attach or a transfer"):
             rule.refuse(NOT_NOW)
-    with pytest.raises(LocalError, match="session cannot be redirected"):
+    with pytest.raises(LocalError, match="only a connection or a link"):
         node.script.on(Begin).redirect(1)
 
 

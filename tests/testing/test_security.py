@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import pytest
 
+from amqpforge.broker.config import BrokerConfig, ListenerConfig, Start, TlsFiles
 from amqpforge.engine.layers import AuthenticationRefused, LayerFailed
 from amqpforge.errors import AuthenticationFailed, ConnectionLost, LocalError, NegotiationFailed
 from amqpforge.sasl import Authenticator, Credentials
-from amqpforge.testing import ScriptedNode
+from amqpforge.testing import ScriptedBroker, ScriptedNode
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     Open,
@@ -20,6 +21,7 @@ from amqpforge_protocol.amqp_1_0 import (
     SaslInit,
     SaslMechanisms,
     SaslOutcome,
+    Transfer,
 )
 from tests.interop import certificates
 
@@ -232,3 +234,39 @@ def test_a_node_with_tls_needs_a_context(tmp_path: Path) -> None:
     options: dict[str, Any] = {"tls": "required"}
     with pytest.raises(LocalError, match="needs ssl"):
         ScriptedNode(**options)
+
+
+# ---- a broker under a script ----
+
+
+@pytest.mark.parametrize("start", Start)
+def test_a_script_sees_what_is_inside_the_tls_of_a_broker(
+    files: certificates.Certificates, start: Start
+) -> None:
+    tls = TlsFiles(certificate=files.server, key=files.server_key, client_ca=files.authority, start=start)
+    config = BrokerConfig(listeners=(ListenerConfig(port=0, tls=tls),), store="memory")
+
+    @asynchronous
+    async def check() -> None:
+        context = client_context(files, shows=True)
+        async with ScriptedBroker(config, passwords=USERS) as broker:
+            broker.declare_queue("q")
+            if start is Start.AT_ONCE:
+                peer = await Peer(broker, credentials=ALICE).open(context)
+            else:
+                peer = await Peer(broker, credentials=ALICE, header_tls=context).open()
+            await works(peer)
+            (connection,) = broker.connections
+            assert connection.user == "alice"
+            assert (
+                b"".join(
+                    seen.payload
+                    for seen in broker.frames
+                    if seen.is_sent and isinstance(seen.performative, Transfer)
+                )[-300_000:]
+                == b"x" * 300_000
+            )
+            await peer.close()
+            await broker.wait_for(lambda: not broker.connections)
+
+    check()

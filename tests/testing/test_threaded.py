@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from amqpforge.testing import ScriptedNode, ThreadedNode
 from amqpforge_protocol.amqp_1_0 import Accepted, Attach, Disposition, Open
 
 from .peer import Peer, asynchronous, bodies
+from .plugin import run_pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -136,22 +134,6 @@ def test_script_that_fails(amqp_node):
 """
 
 
-def run_pytest(folder: Path, source: str, *options: str) -> str:
-    """Run tests in a process of their own with this plugin alone, whether it is installed or not."""
-    (folder / "test_it.py").write_text(source, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "amqpforge.pytest_plugin", "-p", "no:cacheprovider"]
-    run = subprocess.run(
-        [*command, "--strict-markers", "-W", "error", *options],
-        cwd=folder,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    return run.stdout + run.stderr
-
-
 def test_the_fixture_serves_sync_and_async_tests(tmp_path: Path) -> None:
     output = run_pytest(tmp_path, TESTS, "-q")
     assert "4 passed, 1 error" in output, output
@@ -168,3 +150,47 @@ def test_the_plugin_loads_nothing_else_before_the_fixture_is_used(tmp_path: Path
     output = run_pytest(tmp_path, source, "-s", "-q")
     loaded = re.findall(r"'(amqpforge[^']*)'", output)
     assert loaded == ["amqpforge", "amqpforge.pytest_plugin"], output
+
+
+BROKERS = """
+import pytest
+
+seen = []
+
+def test_leaves_something(amqp_broker_session, amqp_broker):
+    seen.append(amqp_broker_session)
+    amqp_broker_session.declare_queue("left")
+    amqp_broker.declare_queue("gone")
+
+def test_finds_it(amqp_broker_session, amqp_broker):
+    assert amqp_broker_session is seen[0]
+    assert amqp_broker_session.queues == ["left"]
+    assert amqp_broker.queues == []
+    assert amqp_broker.url != amqp_broker_session.url
+
+@pytest.mark.amqp_broker(keep_frames=3)
+def test_options(amqp_broker):
+    assert amqp_broker.frames.maxlen == 3
+
+def test_script_that_fails(amqp_broker):
+    import socket
+    amqp_broker.script.on(object).do(lambda seen: 1 // 0)
+    with socket.create_connection(("127.0.0.1", amqp_broker.port)) as client:
+        client.sendall(b"AMQP\\x00\\x01\\x00\\x00")
+        assert client.recv(8) == b""
+"""
+
+
+def test_a_broker_is_for_one_test_or_for_the_session(tmp_path: Path) -> None:
+    output = run_pytest(tmp_path, BROKERS, "-q")
+    assert "4 passed, 1 error" in output, output
+    assert "ERROR at teardown of test_script_that_fails" in output
+
+
+def test_pytest_tells_what_fixtures_and_markers_there_are(tmp_path: Path) -> None:
+    fixtures = run_pytest(tmp_path, "", "--fixtures")
+    for name in ("amqp_node", "amqp_broker", r"amqp_broker_session \[session scope\]"):
+        assert re.search(rf"^{name} -- .*\n    \w", fixtures, re.MULTILINE), fixtures
+    markers = run_pytest(tmp_path, "", "--markers")
+    for name in ("amqp_node", "amqp_broker"):
+        assert f"@pytest.mark.{name}(**options): how the fixture" in markers

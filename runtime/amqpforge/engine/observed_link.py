@@ -18,6 +18,7 @@ from amqpforge_protocol.amqp_1_0 import (
 )
 from amqpforge_protocol.amqp_1_0.states import INCOMING_DELIVERY_TRANSITIONS, OUTGOING_DELIVERY_TRANSITIONS
 
+from .delivery import is_terminal
 from .flow import ReceiverFlow, SenderFlow, distance
 from .observations import Reason, Rule, shortened
 from .observed_delivery import ObservedDelivery, news_of
@@ -339,7 +340,9 @@ class ObservedLink:
         delivery = ObservedDelivery(self, id, tag or b"", side.session.notes.time)
         self._check_tag(side, delivery, transfer)
         mode = transfer.rcv_settle_mode
-        delivery.settles_second = self.settles_second if mode is None else mode is ReceiverSettleMode.SECOND
+        is_second = self.settles_second if mode is None else mode is ReceiverSettleMode.SECOND
+        # A receiver that is told the outcome again when a delivery is resumed settles (section 3.4.6).
+        delivery.settles_second = is_second and not (transfer.resume and is_terminal(transfer.state))
         self.deliveries += 1
         side.keep(delivery, is_settled=transfer.settled is True)
         return delivery

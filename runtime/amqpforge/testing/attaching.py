@@ -36,8 +36,8 @@ from .transactions import Controlled, coordinator
 if TYPE_CHECKING:
     from amqpforge.engine.link import Link
 
+    from .nodeconnection import NodeConnection
     from .queue import Queue
-    from .served import NodeConnection
 
 __all__ = ["Filter", "answer_attach"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
+from amqpforge.broker.amqp_1_0.links import CLOSED, Ending
 from amqpforge.engine.events import (
     Attached,
-    Begun,
     Closed,
     Credit,
     Deliveries,
@@ -17,11 +17,11 @@ from amqpforge.engine.events import (
     Updates,
 )
 from amqpforge.errors import LocalError
-from amqpforge_protocol.amqp_1_0 import AmqpError, Begin, Error, LinkError, LinkState, Open
+from amqpforge_protocol.amqp_1_0 import LinkError, LinkState
 
 from .attaching import answer_attach
 from .intake import Intake
-from .nodelink import Ending, NodeLink
+from .nodelink import NodeLink
 from .outlet import Outlet
 from .transactions import Controlled
 
@@ -29,21 +29,9 @@ if TYPE_CHECKING:
     from amqpforge.engine.delivery import OutgoingDelivery
     from amqpforge.engine.link import Link
 
-    from .served import NodeConnection
+    from .nodeconnection import NodeConnection
 
 __all__ = ["react"]
-
-_LONGEST: Final = 200  # characters of a description: it has to fit into the smallest frames
-_CLOSED: Final = frozenset(
-    (
-        LinkState.CLOSED,
-        LinkState.CLOSE_SENT,
-        LinkState.CLOSE_RCVD,
-        LinkState.CLOSE_CROSSED,
-        LinkState.CLOSE_OWED,
-        LinkState.REFUSED,
-    )
-)
 
 
 def react(connection: NodeConnection, event: Event) -> None:
@@ -67,15 +55,6 @@ def react(connection: NodeConnection, event: Event) -> None:
 def _react_to_endpoints(connection: NodeConnection, event: Event) -> None:
     if isinstance(event, Opened):
         connection.engine.open()
-        refused = connection.refusals.pop(Open, None)
-        if refused is not None and connection.engine.may_write:
-            connection.engine.close(refused)
-    elif isinstance(event, Begun):
-        channel = event.session.remote_channel or 0
-        connection.sessions[channel] = event.session
-        refused = connection.refusals.pop((Begin, channel), None)
-        if refused is not None and event.session.may_write:
-            event.session.end(refused)
     elif isinstance(event, Attached):
         if event.link.state is LinkState.ATTACH_RCVD:
             _answer(connection, event)
@@ -90,20 +69,12 @@ def _react_to_endpoints(connection: NodeConnection, event: Event) -> None:
 def _answer(connection: NodeConnection, event: Attached) -> None:
     """Answer an attach; if the client's own limits leave no way to do so, end its session."""
     link = event.link
-    session = link.session
-    refused = connection.refusals.pop((event.attach.name, event.attach.role), None)
     try:
-        if refused is not None:
-            link.refuse(refused)
-        else:
-            answer_attach(connection, link, event.attach)
+        answer_attach(connection, link, event.attach)
     except LocalError as error:
-        if session is None or not session.may_write:
-            raise
         if isinstance(link.context, NodeLink):
             link.context.destroy()
-        text = f"the attach cannot be answered: {error}"
-        session.end(Error(condition=AmqpError.RESOURCE_LIMIT_EXCEEDED, description=text[:_LONGEST]))
+        connection.end_unanswered(link, error)
 
 
 def _detached(link: Link) -> None:
@@ -111,7 +82,7 @@ def _detached(link: Link) -> None:
     is_stolen = link.error is not None and link.error.condition == LinkError.STOLEN
     if not isinstance(known, NodeLink) or known.link is not link or is_stolen:
         return
-    if link.state in _CLOSED:
+    if link.state in CLOSED:
         known.destroy()
     else:
         known.suspend(Ending.DETACH)
@@ -122,7 +93,7 @@ def _suspend(connection: NodeConnection, ending: Ending, session: object = None)
     for known in list(connection.node_links):
         if session is not None and known.session is not session:
             continue
-        if known.link.state in _CLOSED:
+        if known.link.state in CLOSED:
             known.destroy()
         else:
             known.suspend(ending)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from amqpforge.errors import LocalError
 
@@ -12,9 +13,9 @@ from .loop import in_loop
 from .seen import AnySeen
 
 if TYPE_CHECKING:
-    from .loop import LoopThread
+    from .stand import Stand
 
-__all__ = ["Gate", "Passage"]
+__all__ = ["Delay", "Gate", "Passage"]
 
 
 @dataclass(slots=True)
@@ -49,8 +50,8 @@ class Gate:
         is_open: whether frames pass.
     """
 
-    def __init__(self, node: LoopThread) -> None:
-        self.node = node
+    def __init__(self, stand: Stand[Any]) -> None:
+        self.stand = stand
         self.is_open = False
         self._held: list[tuple[AnySeen, Callable[[], None]]] = []
 
@@ -62,7 +63,7 @@ class Gate:
     def add(self, seen: AnySeen, go: Callable[[], None]) -> None:
         """A frame has to wait; ``go`` lets it go on."""
         self._held.append((seen, go))
-        self.node.changed()
+        self.stand.changed()
 
     @in_loop
     def let(self, index: int = 0) -> AnySeen:
@@ -88,3 +89,21 @@ class Gate:
     def close(self) -> None:
         """Hold frames again."""
         self.is_open = False
+
+
+class Delay(Gate):
+    """A gate that lets each frame go by itself after a time, in seconds."""
+
+    def __init__(self, stand: Stand[Any], seconds: float) -> None:
+        super().__init__(stand)
+        self._seconds = seconds
+
+    def add(self, seen: AnySeen, go: Callable[[], None]) -> None:
+        super().add(seen, go)
+        asyncio.get_running_loop().call_later(self._seconds, self._let_oldest)
+
+    def _let_oldest(self) -> None:
+        try:
+            self.let()
+        except Exception as error:
+            self.stand.failed(error)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from amqpforge.broker.amqp_1_0.incoming import answer, may_reject
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     AmqpError,
     DecodeError,
     Error,
-    ReceiverSettleMode,
     Rejected,
-    Source,
     Target,
     TransactionalState,
     TransactionError,
@@ -24,33 +23,15 @@ if TYPE_CHECKING:
     from amqpforge.engine.delivery import IncomingDelivery
     from amqpforge.engine.link import Link
     from amqpforge.engine.receiver import Receiver
-    from amqpforge_protocol.amqp_1_0.archetypes import AnyDeliveryState, AnyOutcome
+    from amqpforge_protocol.amqp_1_0.archetypes import AnyOutcome
 
+    from .nodeconnection import NodeConnection
     from .queue import Queue
-    from .served import NodeConnection
 
-__all__ = ["Intake", "answer_delivery", "may_reject", "refuse_transaction"]
+__all__ = ["Intake", "refuse_transaction"]
 
 
 _LONGEST: Final = 200  # characters of a description: it has to fit into the smallest frames
-
-
-def answer_delivery(delivery: IncomingDelivery, state: AnyDeliveryState) -> None:
-    """Tell what became of a delivery, and settle it if it is ours to settle."""
-    if delivery.settled:
-        return
-    may_settle = delivery.remote_settled or delivery.rcv_settle_mode is ReceiverSettleMode.FIRST
-    delivery.update(state, settled=may_settle)
-
-
-def may_reject(link: Link) -> bool:
-    """Whether the source of a client lets the node choose the outcome rejected (section 3.5.3)."""
-    source = link.remote.source if link.remote is not None else None
-    if not isinstance(source, Source):
-        return False
-    if source.outcomes:
-        return Rejected.SYMBOL in source.outcomes
-    return isinstance(source.default_outcome, Rejected)
 
 
 def refuse_transaction(link: Link, id: object) -> None:
@@ -98,17 +79,17 @@ class Intake(NodeLink):
             if isinstance(outcome, Accepted) and self.connection.node.memory_only and stored.is_durable:
                 outcome = self._refuse_durable()
         except DecodeError as error:
-            answer_delivery(delivery, _rejected(AmqpError.DECODE_ERROR, str(error)[:_LONGEST]))
+            answer(delivery, _rejected(AmqpError.DECODE_ERROR, str(error)[:_LONGEST]))
             return
         except LookupError as error:
-            answer_delivery(delivery, _rejected(AmqpError.NOT_FOUND, str(error.args[0])))
+            answer(delivery, _rejected(AmqpError.NOT_FOUND, str(error.args[0])))
             return
         if outcome is None:
             return
         if isinstance(state, TransactionalState):
             self._enlist(delivery, stored, queue, state, outcome)
             return
-        answer_delivery(delivery, outcome)
+        answer(delivery, outcome)
         if isinstance(outcome, Accepted):
             queue.add(stored)
 
@@ -143,7 +124,7 @@ class Intake(NodeLink):
             return
         if isinstance(outcome, Accepted):
             transaction.enlist(lambda: _add(queue, stored), _nothing)
-        answer_delivery(delivery, TransactionalState(txn_id=state.txn_id, outcome=outcome))
+        answer(delivery, TransactionalState(txn_id=state.txn_id, outcome=outcome))
 
     def destroyed(self) -> None:
         self.connection.node.link_gone(self)

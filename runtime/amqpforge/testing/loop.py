@@ -1,4 +1,4 @@
-"""What runs in the thread of the event loop: everything that changes a test node."""
+"""What runs in the thread of the event loop: everything that changes a stand."""
 
 from __future__ import annotations
 
@@ -6,24 +6,15 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import update_wrapper
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-__all__ = ["LoopThread", "call_in", "in_loop"]
+if TYPE_CHECKING:
+    from .stand import Stand
+
+__all__ = ["call_in", "in_loop"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class LoopThread(Protocol):
-    """What parts of a node ask of it."""
-
-    def run(self, function: Callable[[], R]) -> R:
-        """Call a function in the thread of the node's event loop, and wait for what it returns."""
-        ...
-
-    def changed(self) -> None:
-        """Something happened that somebody may wait for."""
-        ...
 
 
 def call_in(loop: AbstractEventLoop, function: Callable[[], R]) -> R:
@@ -41,20 +32,20 @@ def call_in(loop: AbstractEventLoop, function: Callable[[], R]) -> R:
 
 
 class Part(Protocol):
-    """A part of a node."""
+    """A part of a stand."""
 
     @property
-    def node(self) -> LoopThread: ...
+    def stand(self) -> Stand[Any]: ...
 
 
 S = TypeVar("S", bound=Part)
 
 
 def in_loop(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Let a method of a part run in the thread of the node's event loop, whoever calls it."""
+    """Let a method of a part run in the thread of the stand's event loop, whoever calls it."""
 
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.node.run(lambda: method(self, *args, **kwargs))
+        return self.stand.run(lambda: method(self, *args, **kwargs))
 
     update_wrapper(call, method)
     return call

@@ -3,52 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from ssl import SSLContext
-from traceback import format_exception
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from amqpforge.engine.container import Container
 from amqpforge.engine.layers import ServerSecurity
 from amqpforge.engine.settings import ConnectionSettings
-from amqpforge.errors import LocalError, OperationTimedOut
+from amqpforge.errors import LocalError
 from amqpforge.message import Message
 from amqpforge.sasl import Authenticator
 from amqpforge_protocol.amqp_1_0 import Symbol
 
-from .loop import call_in
+from .nodeconnection import NodeConnection
 from .nodelink import NodeLink
 from .queue import Queue
-from .script import Script
-from .seen import AnySeen
-from .served import NodeConnection
+from .stand import Stand
 from .transactions import Transactions
 from .users import authenticator_of
-from .waiting import Waiting
 
 if TYPE_CHECKING:
     from .attaching import Filter
 
 __all__ = ["Node"]
 
-R = TypeVar("R")
-F = TypeVar("F")
-
 _RELAY: Final = Symbol("ANONYMOUS-RELAY")  # A target without an address leaves it to each message.
 _HOST: Final = "127.0.0.1"
 _MOST_QUEUES: Final = 10_000
-_PATIENCE: Final = 10.0
 
 
-class Node:
+class Node(Stand[NodeConnection]):
     """What :class:`ScriptedNode` and :class:`ThreadedNode` have in common.
 
     Attributes:
-        script: how it is told to misbehave.
         container: its links, of all its connections.
         settings: what its connections offer.
         memory_only: see the constructor; may be changed.
@@ -56,9 +45,6 @@ class Node:
         max_message_size: see the constructor; counts likewise.
         filters: see the constructor.
         transactions: those that are open.
-        frames: the frames that passed, oldest first; of many the last ones.
-        accepted: how many connections were accepted so far.
-        connections: those whose transport is there, oldest first.
     """
 
     def __init__(
@@ -105,7 +91,7 @@ class Node:
         """
         if (tls is not None and ssl is None) or (authenticator is not None and users is not None):
             raise LocalError("tls needs ssl, and authenticator goes without users")
-        self.script = Script(self)
+        super().__init__(keep_frames)
         self.container = Container(id)
         settings = settings or ConnectionSettings()
         self.settings = replace(settings, offered_capabilities=(*settings.offered_capabilities, _RELAY))
@@ -114,52 +100,38 @@ class Node:
         self.max_message_size = max_message_size
         self.filters: Mapping[str, Filter] = {str(name): admits for name, admits in (filters or {}).items()}
         self.ssl = ssl
-        self.tls = tls
         self.security = ServerSecurity(
             authenticator=authenticator or authenticator_of(users, mechanisms),
             sasl_required=authenticator is not None or users is not None,
             tls=tls,
         )
         self.transactions = Transactions()
-        self.frames: deque[AnySeen] = deque(maxlen=keep_frames)
-        self.accepted = 0
         self._makes_queues = makes_queues
         self._dynamic_numbers = count(1)
         self._queues: dict[str, Queue] = {}
-        self._connections: dict[NodeConnection, None] = {}
         self._server: asyncio.Server | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: int | None = None
         self._port: int | None = None
-        self._errors: list[Exception] = []
-        self._waiting = Waiting()
         for address in queues:
             self.make_queue(address)
 
     # --- where it is ---------------------------------------------------------------------------------------
 
     @property
-    def port(self) -> int:
-        """The port that it listens on.
+    def title(self) -> str:
+        return f"test node {self.container.id}"
 
-        Raises:
-            LocalError: it has not been entered.
-        """
+    @property
+    def port(self) -> int:
         if self._port is None:
             raise LocalError("the node does not listen: enter it first")
         return self._port
 
     @property
     def url(self) -> str:
-        """Where to connect to, with amqps if TLS is there from the start."""
-        scheme = "amqps" if self.ssl is not None and self.tls is None else "amqp"
+        scheme = "amqps" if self.ssl is not None and self.security.tls is None else "amqp"
         return f"{scheme}://{_HOST}:{self.port}"
 
     # --- what it has ---------------------------------------------------------------------------------------
-
-    @property
-    def connections(self) -> list[NodeConnection]:
-        return self.run(lambda: list(self._connections))
 
     def queue(self, address: str) -> Queue:
         """The queue of that name; makes it if there is none."""
@@ -173,28 +145,10 @@ class Node:
         return self.run(lambda: list(self._queues))
 
     def messages(self, address: str) -> list[Message]:
-        """The messages in a queue, in order."""
         return self.queue(address).messages()
 
     def put(self, address: str, message: Message | Any) -> None:
-        """Put a message into a queue; what is no Message becomes the body of one."""
         self.queue(address).put(message)
-
-    def received(self, kind: type[F]) -> list[F]:
-        """The performatives of one class that clients have sent, as far as frames are kept."""
-        return self._kept(kind, is_sent=False)
-
-    def sent(self, kind: type[F]) -> list[F]:
-        """The performatives of one class that the node has tried to send, as far as frames are kept."""
-        return self._kept(kind, is_sent=True)
-
-    def _kept(self, kind: type[F], *, is_sent: bool) -> list[F]:
-        frames = self.run(lambda: list(self.frames))
-        return [
-            seen.performative
-            for seen in frames
-            if seen.is_sent is is_sent and isinstance(seen.performative, kind)
-        ]
 
     # --- for its connections and links ---------------------------------------------------------------------
 
@@ -227,80 +181,20 @@ class Node:
         if queue is not None and queue.maker is link:
             del self._queues[queue.address]
 
-    def accepted_connection(self, connection: NodeConnection) -> None:
-        """A client has connected."""
-        self.accepted += 1
-        connection.number = self.accepted
-        self._connections[connection] = None
-        self.changed()
-
-    def lost_connection(self, connection: NodeConnection) -> None:
-        """The transport of a connection is gone."""
-        self._connections.pop(connection, None)
-        self.changed()
-
-    def record(self, seen: AnySeen) -> None:
-        """A frame passes."""
-        self.frames.append(seen)
-
-    def failed(self, error: Exception) -> None:
-        """Something of the test went wrong: leaving the node tells it."""
-        self._errors.append(error)
-        self.changed()
-
-    def changed(self) -> None:
-        """Something happened that somebody may wait for."""
-        self._waiting.look()
-
-    def run(self, function: Callable[[], R]) -> R:
-        """Call a function in the thread of the node's event loop, and wait for what it returns."""
-        if self._loop is None or self._thread == threading.get_ident():
-            return function()
-        return call_in(self._loop, function)
-
     # --- its life ------------------------------------------------------------------------------------------
 
-    async def _start(self) -> None:
-        if self._loop is not None:
-            raise LocalError("the node has been entered already")
+    async def _open(self) -> None:
         loop = asyncio.get_running_loop()
-        self._loop, self._thread = loop, threading.get_ident()
         self._server = await loop.create_server(lambda: NodeConnection(self).wire, _HOST, 0)
         self._port = self._server.sockets[0].getsockname()[1]
 
-    async def _stop(self) -> None:
-        """Stop listening, cut all connections, and wait until they are gone."""
-        if self._server is not None:
-            self._server.close()
-        for connection in list(self._connections):
-            connection.wire.abandon()
-        await self._wait(lambda: not self._connections, _PATIENCE)
+    async def _close(self) -> None:
         for known in [link.context for link in self.container.links.values()]:
             if isinstance(known, NodeLink):
                 known.destroy()
         if self._server is not None:
             await self._server.wait_closed()
-        self._loop = None
 
-    def _tell_errors(self, error: BaseException | None) -> None:
-        """Raise what went wrong inside the node, or add it to the error that the test has come to."""
-        for failure in self._errors:
-            if error is None:
-                raise failure
-            error.add_note("the test node has failed:\n" + "".join(format_exception(failure)))
-
-    async def _wait(self, predicate: Callable[[], R], timeout: float) -> R:
-        """Wait until a function returns what is true; it is asked whenever something happens."""
-        value = await self._waiting.wait(predicate, timeout)
-        if value is None:
-            frames = ", ".join(_shown(seen) for seen in list(self.frames)[-8:])
-            raise OperationTimedOut(
-                f"what was waited for did not happen in {timeout} s; the latest frames: {frames or 'none'}"
-            )
-        return value
-
-
-def _shown(seen: AnySeen) -> str:
-    performative = seen.performative
-    name = type(performative).__name__ if performative is not None else f"{len(seen.octets)} octets"
-    return f"{'->' if seen.is_sent else '<-'} {name}"
+    async def _shut(self) -> None:
+        if self._server is not None:
+            self._server.close()

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from asyncio import TimerHandle
-from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
+from amqpforge.broker.amqp_1_0.links import Ending
 from amqpforge_protocol.amqp_1_0 import LinkState, Source, Target, TerminusExpiryPolicy
 
 if TYPE_CHECKING:
     from amqpforge.engine.link import Link
     from amqpforge.engine.session import Session
 
-    from .served import NodeConnection
+    from .nodeconnection import NodeConnection
 
-__all__ = ["Ending", "NodeLink"]
-
-
-class Ending(IntEnum):
-    """What ended for a link, the least first; the greater one implies the lesser."""
-
-    DETACH = 0
-    SESSION = 1
-    CONNECTION = 2
-
+__all__ = ["NodeLink"]
 
 _DETACHED: Final = frozenset((LinkState.DETACHED, LinkState.SUSPENDED, LinkState.FAILED))
 _EXPIRES: Final = {

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from amqpforge.message import Message
     from amqpforge_protocol.amqp_1_0.archetypes import AnyOutcome
 
+    from .nodeconnection import NodeConnection
     from .queue import Queue
-    from .served import NodeConnection
     from .stored import StoredMessage
 
 __all__ = ["Outlet"]

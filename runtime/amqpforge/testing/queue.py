@@ -17,7 +17,7 @@ from .stored import StoredMessage
 if TYPE_CHECKING:
     from amqpforge_protocol.amqp_1_0.archetypes import AnyOutcome
 
-    from .loop import LoopThread
+    from .stand import Stand
 
 __all__ = ["Consumer", "Queue"]
 
@@ -62,14 +62,14 @@ class Queue:
         arrived: how many messages came over links so far.
     """
 
-    def __init__(self, address: str, node: LoopThread, *, capacity: int = 100_000) -> None:
+    def __init__(self, address: str, stand: Stand[Any], *, capacity: int = 100_000) -> None:
         self.address = address
         self.answer: AnyOutcome | Callable[[Message], AnyOutcome] = Accepted()
         self.capacity = capacity
         self.maker: object = None
         self.retired: deque[StoredMessage] = deque(maxlen=_KEPT)
         self.arrived = 0
-        self.node = node
+        self.stand = stand
         self._numbers = count(1)
         self._stored: dict[int, StoredMessage] = {}
         self._available: list[int] = []  # a heap, so that what comes back is in its old place
@@ -107,7 +107,7 @@ class Queue:
         dropped, self._available = self._available, []
         for number in dropped:
             del self._stored[number]
-        self.node.changed()
+        self.stand.changed()
         return len(dropped)
 
     # --- messages that come over links ---------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Queue:
         for consumer in self._consumers:
             consumer.offer(stored)
         self.dispatch()
-        self.node.changed()
+        self.stand.changed()
         return stored
 
     def conclude(self, stored: StoredMessage, outcome: AnyOutcome, link: object) -> None:
@@ -142,7 +142,7 @@ class Queue:
             stored.outcome = outcome
             del self._stored[stored.number]
             self.retired.append(stored)
-        self.node.changed()
+        self.stand.changed()
 
     # --- links that take messages --------------------------------------------------------------------------
 

@@ -14,10 +14,11 @@ from amqpforge_protocol.amqp_1_0 import (
     LinkError,
     Open,
     Symbol,
+    Transfer,
     UShort,
 )
 
-from .gate import Gate, Passage
+from .gate import Delay, Gate, Passage
 from .seen import AnySeen, GivenFrame, SeenFrame, encode_given
 
 if TYPE_CHECKING:
@@ -105,9 +106,20 @@ class Rule(Generic[Kind]):
 
     def hold(self, gate: Gate | None = None) -> Gate:
         """Hold each frame until the gate lets it go; returns the gate, a new one if none is given."""
-        held = gate or Gate(self._script.node)
+        held = gate or Gate(self._script.stand)
         self.do_passage(lambda passage: passage.gates.append(held))
         return held
+
+    def delay(self, seconds: float) -> Rule[Kind]:
+        """Hold each frame for so many seconds.
+
+        Raises:
+            LocalError: they are fewer than none.
+        """
+        if seconds < 0:
+            raise LocalError(f"a frame can be delayed by 0 seconds or more, not by {seconds}")
+        self.hold(Delay(self._script.stand, seconds))
+        return self
 
     def cut(self) -> Rule[Kind]:
         """Cut the TCP connection; the frame gets nowhere."""
@@ -139,17 +151,17 @@ class Rule(Generic[Kind]):
         told = None if error is None else error_of(error, description)
         return self._afterwards(lambda seen: seen.connection.detach_link_of(seen, told, closed=closed))
 
-    # --- open, begin and attach of a client ----------------------------------------------------------------
+    # --- what a client asks for ----------------------------------------------------------------------------
 
     def refuse(self, error: Error | str, description: str | None = None) -> Rule[Kind]:
         """Refuse what the client asks for: a connection is closed at once, a session is ended, a link gets no
-        terminus.
+        terminus. A message is rejected, and gets nowhere: what counts is the transfer that begins it.
 
         Raises:
-            LocalError: the rule is for other frames than open, begin or attach of a client.
+            LocalError: the rule is for other frames than open, begin, attach or transfer of a client.
         """
-        if self.is_sent or self._kind not in (Open, Begin, Attach):
-            raise LocalError("only an open, a begin or an attach of a client can be refused")
+        if self.is_sent or self._kind not in (Open, Begin, Attach, Transfer):
+            raise LocalError("only an open, a begin, an attach or a transfer of a client can be refused")
         told = error_of(error, description)
         return self.do_passage(lambda passage: passage.seen.connection.will_refuse(passage.seen, told))
 
@@ -172,8 +184,8 @@ class Rule(Generic[Kind]):
         Raises:
             LocalError: the rule is for other frames than open or attach of a client.
         """
-        if self._kind is Begin:
-            raise LocalError("a session cannot be redirected")
+        if self._kind not in (Open, Attach):
+            raise LocalError("only a connection or a link can be redirected")
         info: dict[str, Any] = {
             Symbol("hostname"): hostname or host,
             Symbol("network-host"): host,

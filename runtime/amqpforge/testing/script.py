@@ -25,7 +25,7 @@ from .rule import Rule
 from .seen import SeenFrame
 
 if TYPE_CHECKING:
-    from .loop import LoopThread
+    from .stand import Stand
 
 __all__ = ["Script"]
 
@@ -49,8 +49,8 @@ class Script:
         rules: the rules for frames, in the order in which they are followed.
     """
 
-    def __init__(self, node: LoopThread) -> None:
-        self.node = node
+    def __init__(self, stand: Stand[Any]) -> None:
+        self.stand = stand
         self.rules: list[Rule[Any]] = []
         self._cuts: list[_Cut] = []
 

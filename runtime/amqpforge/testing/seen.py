@@ -1,4 +1,4 @@
-"""Frames as the test node sees them pass, in either direction; and the cutting of streams into them."""
+"""Frames as a stand sees them pass, in either direction; and the cutting of streams into them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqpforge_protocol.amqp_1_0 import (
 from amqpforge_protocol.amqp_1_0.archetypes import AnyFrame, AnySaslFrame
 
 if TYPE_CHECKING:
-    from .served import NodeConnection
+    from .served import ServedConnection
 
 __all__ = ["AnySeen", "Cutter", "GivenFrame", "Performative", "SeenFrame", "encode_given", "look_at"]
 
@@ -38,14 +38,14 @@ class SeenFrame(Generic[Kind]):
 
     Attributes:
         connection: the connection that it is on.
-        is_sent: whether the node sends it; else a client has.
+        is_sent: whether the stand sends it; else a client has.
         channel: its channel; None for a protocol header, a SASL frame and what cannot be decoded.
         performative: what is in it; None for a frame without a body and for octets that cannot be decoded.
         payload: what follows a transfer.
         octets: the whole of it.
     """
 
-    connection: NodeConnection
+    connection: ServedConnection
     is_sent: bool
     channel: int | None
     performative: Kind
@@ -57,7 +57,7 @@ AnySeen: TypeAlias = SeenFrame[Any]
 """A frame of any kind."""
 
 
-def look_at(connection: NodeConnection, octets: bytes, *, is_sent: bool) -> AnySeen:
+def look_at(connection: ServedConnection, octets: bytes, *, is_sent: bool) -> AnySeen:
     """What a piece of a stream is, as a :class:`Cutter` gives it."""
     try:
         if octets.startswith(b"AMQP"):

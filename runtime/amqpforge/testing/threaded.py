@@ -1,40 +1,38 @@
-"""The test node with an event loop and a thread of its own, for tests that have none."""
+"""A stand with an event loop and a thread of its own, for tests that have none."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from amqpforge.errors import LocalError
+from amqpforge.loop_thread import LoopThread
 
+from .brokerconnection import BrokerConnection
+from .brokerstand import BrokerStand
 from .node import Node
+from .nodeconnection import NodeConnection
+from .served import ServedConnection
+from .stand import Stand
 
-__all__ = ["ThreadedNode"]
+__all__ = ["ThreadedBroker", "ThreadedNode"]
 
+C = TypeVar("C", bound=ServedConnection)
 R = TypeVar("R")
 
 
-class ThreadedNode(Node):
-    """A node in a thread of its own: ``with ScriptedNode.threaded() as node``.
+class _InThread(Stand[C], Generic[C]):
+    """What is used in ``with``, with a thread of its own."""
 
-    All its methods may be called from any thread. Functions that are given to its script, and those that
-    are waited for, are called in its thread.
-    """
-
-    _own: tuple[asyncio.AbstractEventLoop, threading.Thread] | None = None
+    _own: LoopThread | None = None
 
     def __enter__(self) -> Self:
         if self._own is not None:
-            raise LocalError("the node has been entered already")
-        loop = asyncio.new_event_loop()
-        name = f"amqpforge test node {self.container.id}"
-        thread = threading.Thread(target=loop.run_forever, name=name, daemon=True)
-        self._own = loop, thread
-        thread.start()
+            raise LocalError(f"the {self.title} has been entered already")
+        self._own = LoopThread(f"amqpforge {self.title}")
         try:
             self._submit(self._start()).result()
         except BaseException:
@@ -60,7 +58,7 @@ class ThreadedNode(Node):
         It is asked whenever something happens.
 
         Args:
-            predicate: looks at the node.
+            predicate: looks at what there is.
             timeout: how long to wait, in seconds.
 
         Raises:
@@ -72,7 +70,7 @@ class ThreadedNode(Node):
         """The same for a test with an event loop, which goes on meanwhile.
 
         Args:
-            predicate: looks at the node.
+            predicate: looks at what there is.
             timeout: how long to wait, in seconds.
 
         Raises:
@@ -81,18 +79,47 @@ class ThreadedNode(Node):
         return await asyncio.wrap_future(self._submit(self._wait(predicate, timeout)))
 
     def _submit(self, coroutine: Coroutine[Any, Any, R]) -> Future[R]:
-        """Run a coroutine in the thread of the node."""
+        """Run a coroutine in that thread."""
         if self._own is None:
             coroutine.close()
-            raise LocalError("the node is not entered")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._own[0])
+            raise LocalError(f"the {self.title} is not entered")
+        return self._own.submit(coroutine)
 
     def _end_thread(self) -> None:
-        if self._own is None:
-            return
-        loop, thread = self._own
-        self._submit(loop.shutdown_default_executor()).result()
-        self._own = None
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        own, self._own = self._own, None
+        if own is not None:
+            own.end()
+
+
+class ThreadedNode(_InThread[NodeConnection], Node):
+    """A node in a thread of its own: ``with ScriptedNode.threaded() as node``.
+
+    All its methods may be called from any thread. Functions that are given to its script, and those that
+    are waited for, are called in its thread.
+    """
+
+
+class ThreadedBroker(_InThread[BrokerConnection], BrokerStand):
+    """A broker in a thread of its own, under a script: ``with ScriptedBroker.threaded() as broker``.
+
+    All its methods may be called from any thread. Functions that are given to its script, and those that
+    are waited for, are called in its thread.
+    """
+
+    def restart(self) -> None:
+        """Cut all connections, stop the broker, and start it again on the same port; the script stays.
+
+        What its store does not keep is gone then, but for what its configuration names. It blocks.
+        """
+        self._submit(self._restart()).result()
+
+    def reset(self) -> None:
+        """Start it again, with nothing of what it had: messages, queues, rules of the script, frames.
+
+        It blocks, until all connections are cut and the broker listens again on the same port.
+
+        Raises:
+            LocalError: its store is no memory, and so keeps what is durable.
+            Exception: what a function of the test has raised since it was entered, or last reset.
+        """
+        self._submit(self._reset()).result()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+from amqpforge.broker.amqp_1_0.incoming import answer, may_reject
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     AmqpError,
@@ -23,7 +24,6 @@ from amqpforge_protocol.amqp_1_0 import (
     decode_message,
 )
 
-from .intake import answer_delivery, may_reject
 from .nodelink import NodeLink
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from amqpforge.engine.receiver import Receiver
     from amqpforge_protocol.amqp_1_0.archetypes import AnyDeliveryState
 
-    from .served import NodeConnection
+    from .nodeconnection import NodeConnection
 
 __all__ = ["Controlled", "Transaction", "Transactions", "coordinator"]
 
@@ -137,10 +137,10 @@ class Controlled(NodeLink):
     def _answer(self, delivery: IncomingDelivery, reply: AnyDeliveryState | Error) -> None:
         """An error rejects the request; a controller that does not take that loses its link."""
         if not isinstance(reply, Error):
-            answer_delivery(delivery, reply)
+            answer(delivery, reply)
             return
         if may_reject(self.link):
-            answer_delivery(delivery, Rejected(error=reply))
+            answer(delivery, Rejected(error=reply))
         else:
             self.link.close(reply)
             self.destroy()

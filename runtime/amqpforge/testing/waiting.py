@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 __all__ = ["Waiting"]
 
 R = TypeVar("R")
+
+_PAUSE: Final = 0.05  # seconds
 
 
 class Waiting:
@@ -32,19 +34,21 @@ class Waiting:
 
     async def wait(self, predicate: Callable[[], R], timeout: float) -> R | None:
         """Wait until a function returns what is true, and return that; None if it takes more seconds than
-        ``timeout``.
+        ``timeout``. Raises what the function raises.
+
+        It is asked whenever something happens, and now and then: nobody tells what only time has brought.
         """
         value = predicate()
         if value:
             return value
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        future: asyncio.Future[R] = loop.create_future()
         self._waiting[future] = predicate
         try:
-            async with asyncio.timeout(timeout):
-                return await future
-        except TimeoutError:
-            if future.done() and not future.cancelled() and future.exception() is not None:
-                raise
-            return None
+            while not future.done() and loop.time() < end:
+                await asyncio.wait((future,), timeout=min(_PAUSE, end - loop.time()))
+                self.look()
+            return future.result() if future.done() else None
         finally:
             del self._waiting[future]

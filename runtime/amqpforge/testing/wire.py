@@ -1,4 +1,4 @@
-"""The transport under a connection of the test node: TLS, counted octets, cuts, and reading that stops."""
+"""The transport under a connection of a stand: TLS, counted octets, cuts, and reading that stops."""
 
 from __future__ import annotations
 
@@ -31,6 +31,10 @@ class WireUser(Protocol):
         """No more of them follow."""
         ...
 
+    def on_paused(self) -> None:
+        """The client reads slowly: nothing more is to be written for now."""
+        ...
+
     def on_writable(self) -> None:
         """What was held back because the client reads slowly can be written."""
         ...
@@ -57,8 +61,7 @@ class Wire(asyncio.Protocol):
         is_open: whether the transport is there.
         is_mute: whether nothing is written any more, because the transport is cut, or about to be.
         is_cut: whether nothing that came in counts any more either.
-        may_write: whether the client reads fast enough.
-        has_tls: whether TLS is on it, or has begun.
+        transport: what the octets go over; None before it is there.
         is_stopped: whether reading was stopped on purpose.
     """
 
@@ -69,17 +72,11 @@ class Wire(asyncio.Protocol):
         self.is_open = False
         self.is_mute = False
         self.is_cut = False
-        self.may_write = True
         self.is_stopped = False
         self._user = user
         self._tls = None if context is None else TlsLayer(context)
-        self._transport: asyncio.Transport | None = None
-        self._is_eof_sent = False
+        self.transport: asyncio.Transport | None = None
         self._error: Exception | None = None
-
-    @property
-    def has_tls(self) -> bool:
-        return self._tls is not None
 
     # --- what its user does --------------------------------------------------------------------------------
 
@@ -98,27 +95,24 @@ class Wire(asyncio.Protocol):
     def cut(self) -> None:
         """Cut the transport; what was written until now still goes out."""
         self.is_mute = self.is_cut = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.close()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
 
     def abandon(self) -> None:
         """Drop the transport, with what waits to be written."""
         self.is_mute = self.is_cut = True
-        if self._transport is not None:
-            self._transport.abort()
+        if self.transport is not None:
+            self.transport.abort()
 
-    def end_output(self) -> None:
-        """Nothing more will be written."""
-        if self._is_eof_sent or self._transport is None or self._transport.is_closing():
-            return
-        self._is_eof_sent = True
-        if self._tls is not None:
+    def end(self) -> None:
+        """End the transport in order: TLS first, if there is any."""
+        if self._tls is not None and not self.is_mute:
             self._write(self._tls.end())
-        self._transport.write_eof()
+        self.cut()
 
     def set_reading(self, wants: bool) -> None:
         """Read on, unless that was stopped on purpose, or pause."""
-        transport = self._transport
+        transport = self.transport
         if transport is None or transport.is_closing():
             return
         if transport.is_reading() and (self.is_stopped or not wants):
@@ -136,7 +130,7 @@ class Wire(asyncio.Protocol):
     # --- what asyncio calls --------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
+        self.transport = cast("asyncio.Transport", transport)
         self.is_open = True
         self.guard(self._begin)
 
@@ -146,13 +140,13 @@ class Wire(asyncio.Protocol):
     def eof_received(self) -> bool:
         if not self.is_cut:
             self.guard(self._user.on_input_end)
-        return True  # The other direction may still be needed.
+        # The other direction may still be needed; where asyncio does TLS it has none.
+        return self.transport is not None and self.transport.get_extra_info("ssl_object") is None
 
     def pause_writing(self) -> None:
-        self.may_write = False
+        self.guard(self._user.on_paused)
 
     def resume_writing(self) -> None:
-        self.may_write = True
         self.guard(self._user.on_writable)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -201,8 +195,8 @@ class Wire(asyncio.Protocol):
         return plain
 
     def _write(self, octets: bytes) -> None:
-        if octets and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(octets)
+        if octets and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(octets)
 
     def guard(self, function: Callable[[], None]) -> None:
         """Call a function; what it raises ends the transport, and is told."""

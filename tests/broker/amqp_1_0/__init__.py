@@ -1,0 +1,1 @@
+"""The part of the broker that speaks AMQP 1.0."""

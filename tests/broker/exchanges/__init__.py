@@ -1,0 +1,1 @@
+"""Exchanges, bindings and routing."""
