@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Driver", "is_loopback", "peer_name"]
 
 _HIGH_WATER: Final = 262_144
+_MOST_ANSWERS: Final = 1 << 20
+"""Octets that wait while the transport takes none: messages end far below it, answers may be any number."""
 _PATIENCE: Final = 5.0
 """Seconds that a peer has to take what is written, once the connection is over."""
 
@@ -143,6 +145,8 @@ class Driver(asyncio.Protocol):
         return False  # Of what is written by now nothing is lost; then the transport closes.
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._is_lost:
+            return
         if exc is not None:
             _log.debug("the transport is lost: %s", exc)
             self.error = self.error or exc
@@ -180,15 +184,21 @@ class Driver(asyncio.Protocol):
             self._report(happened)
         if stack.work is not None or stack.wants_tls:
             self._negotiate()
-        if self._reads is not stack.wants_input and self._transport is not None:
-            self._reads = not self._reads
-            if self._reads:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
+        self._read_or_wait()
         if not self._is_awake:
             self._is_awake = True
             self._loop.call_soon(self._flush)
+
+    def _read_or_wait(self) -> None:
+        """Read on, but not as long as input has to wait, or answers pile up that the peer does not read."""
+        is_behind = self._is_blocked and self._engine.output.size >= _MOST_ANSWERS
+        reads = self._stack.wants_input and not is_behind
+        if self._reads is not reads and self._transport is not None:
+            self._reads = reads
+            if reads:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def _flush(self) -> None:
         self._is_awake = False
@@ -215,6 +225,7 @@ class Driver(asyncio.Protocol):
             self.flushed()
             if self._engine.ready and not self._is_blocked:
                 self.wake()
+        self._read_or_wait()
         if stack.is_over or stack.error is not None:
             self._end(transport)
         else:
@@ -259,14 +270,14 @@ class Driver(asyncio.Protocol):
 
     def _negotiated(self, task: asyncio.Task[None]) -> None:
         self._layer = None
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is not None:
-            self.error = error
-            self.abort()
-        else:
+        error = None if task.cancelled() else task.exception()
+        if error is None and not task.cancelled():
             self._after_input()
+            return
+        self.error = self.error or error
+        self.abort()
+        # As long as hands are shaken for TLS nobody tells that the transport is lost.
+        self._loop.call_soon(self.connection_lost, None)
 
     async def _compute(self, work: Work[bytes] | Work[ServerReply]) -> None:
         """PBKDF2 and the like take too long for the loop."""

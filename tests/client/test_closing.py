@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from amqpforge.client import connect
-from amqpforge.errors import ConnectionClosed, ConnectionLost
+from amqpforge.errors import ConnectionClosed, ConnectionLost, SessionEnded
 from amqpforge.testing import ScriptedNode
-from amqpforge_protocol.amqp_1_0 import Close, Detach, Disposition, Error, Symbol, Transfer
+from amqpforge_protocol.amqp_1_0 import Begin, Close, Detach, Disposition, Error, Symbol, Transfer
 
 from .loops import in_leaping_loop, in_loop
 
@@ -151,3 +151,14 @@ async def test_an_exception_leaves_the_block_at_once() -> None:
 
         with pytest.raises(ValueError, match="mine"):
             await failing()
+
+
+@in_loop
+async def test_a_session_that_is_ended_as_it_begins() -> None:
+    async with ScriptedNode() as node, connect(node.url) as connection:
+        node.script.on(Begin, times=1).refuse("amqp:not-allowed")
+        with pytest.raises(SessionEnded) as caught:
+            await connection.sender("q")
+        assert caught.value.error is not None
+        assert caught.value.error.condition == "amqp:not-allowed"
+        assert await (await connection.sender("q")).send("on another one") is not None

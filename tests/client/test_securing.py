@@ -174,3 +174,20 @@ async def test_a_token_is_fetched_off_the_loop_for_each_connection(files: certif
             assert connection.mechanism == "OAUTHBEARER"
             assert node.connections[0].user == "robot"
     assert fetched == [True, True]
+
+
+@in_loop
+async def test_a_server_that_goes_while_hands_are_shaken_for_tls(files: certificates.Certificates) -> None:
+    header = ProtocolHeader(2).encode()
+
+    async def go_away(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(len(header))
+        writer.write(header)
+        await reader.readexactly(1)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(go_away, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises((ConnectionLost, NegotiationFailed)):
+            await connect(f"amqp://127.0.0.1:{port}", ssl=client_context(files), timeout=5)

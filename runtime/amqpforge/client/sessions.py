@@ -107,9 +107,11 @@ class Session:
             link._attach_on(self)
 
     def on_begun(self) -> None:
-        """The peer's begin is in."""
+        """The peer's begin is in; what ended the session since is told next."""
         if not self.begun.done():
             self.begun.set_result(None)
+        if not self.is_begun:
+            return
         remote = None if self.engine is None else self.engine.remote
         for number, link in enumerate(list(self.links)):
             if self.is_shared and remote is not None and number > remote.handle_max:

@@ -35,7 +35,6 @@ class ServerDriver(Driver):
         self._broker: Broker = service.broker
         self._guest = guest
         self._error: Exception | None = None
-        self._has_ended = False
         self._is_misunderstood = False
         self._vhost: str | None = None
         self.head = head = Head(service, self.wake, lambda: self.user, guest.address)
@@ -69,21 +68,14 @@ class ServerDriver(Driver):
         self._patience = self._loop.call_later(patience, self._lose_patience)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._has_ended:
+        if self._is_lost:
             return
-        self._has_ended = True
         super().connection_lost(exc)
         self.head.over()
         self._stop_waiting()
         self._broker.admission.leave(self._guest)
         if self._guest.is_open:
             self._tell(logging.INFO, "connection closed", reason=self._error or self.error)
-
-    def _negotiated(self, task: asyncio.Task[None]) -> None:
-        super()._negotiated(task)
-        if task.cancelled() or task.exception() is not None:
-            # As long as hands are shaken for TLS nobody tells that the transport is lost.
-            self._loop.call_soon(self.connection_lost, None)
 
     def _take(self, events: Sequence[Any]) -> None:
         head = self.head
