@@ -123,8 +123,8 @@ class Actor:
         most = self.host.core.usage.limits.consumers_per_queue
         if queue.consumer_count >= most:
             raise LimitExceeded(
-                f"the limit consumers_per_queue is {most}, and queue {name!r:.80} has so many: wait until one has "
-                "left, or raise the limit"
+                f"the limit consumers_per_queue is {most}, and queue {name!r:.80} has so many: wait until "
+                "one has left, or raise the limit"
             )
         return queue
 

@@ -19,6 +19,7 @@ from .exchanges import (
     settings_to_data,
 )
 from .exchanges.data import field
+from .prepared import Prepared
 from .queues import Queue
 from .settings import ExchangeSettings, QueueSettings
 from .traffic import Traffic
@@ -46,6 +47,7 @@ class VirtualHost:
         wiring: exchanges and bindings.
         queues: by name.
         traffic: the messages.
+        prepared: transactions that an outside coordinator has yet to decide.
     """
 
     def __init__(self, name: str, core: Core) -> None:
@@ -54,6 +56,7 @@ class VirtualHost:
         self.clock: Clock = core.clock
         self.wiring: Wiring[Queue] = Wiring()
         self.traffic = Traffic(core, self.wiring, self._unused)
+        self.prepared = Prepared(self)
         self.queues: Mapping[str, Queue] = self.wiring.queues
         self._defined: dict[str, dict[str, Mapping[str, Any]]] = {}
         core.usage.exchanges.take(len(self.wiring.exchanges))
@@ -264,7 +267,7 @@ class VirtualHost:
         usage = self.core.usage
         usage.exchanges.give_back(len(removed.exchanges))
         usage.bindings.give_back(len(removed.bindings) + len(removed.chains))
-        work = work or self.core.work()
+        work = self.core.work() if work is None else work
         for exchange in removed.exchanges:
             work.undefine("exchange", self._key(exchange.name))
         gone: list[Binding | Chain] = [*removed.bindings, *removed.chains]
@@ -285,12 +288,14 @@ class VirtualHost:
         work.define(kind, self._key(name), data)
         self.core.commit(work, told)
 
-    def undefine(self, kind: str, name: str) -> None:
-        """Keep them no longer."""
-        if self._defined.get(kind, {}).pop(name, None) is not None:
-            work = self.core.work()
-            work.undefine(kind, self._key(name))
-            self.core.commit(work)
+    def undefine(self, kind: str, name: str, work: Work | None = None) -> None:
+        """Keep them no longer; ``work``: what this becomes true with, None: it does so by itself."""
+        if self._defined.get(kind, {}).pop(name, None) is None:
+            return
+        unit = self.core.work() if work is None else work
+        unit.undefine(kind, self._key(name))
+        if unit is not work:
+            self.core.commit(unit)
 
     def _key(self, name: str) -> str:
         """What a name is called among those of all virtual hosts."""

@@ -58,6 +58,8 @@ def recover(core: Core, recovered: Recovered, hosts: Iterable[str]) -> dict[str,
             else:
                 work.forget(message.id)
     core.go_on_from(last_message, max(queues, default=0))
+    for host in made.values():
+        host.prepared.restore(_FORMS)
     if work:
         core.commit(work)
     return made

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from .core import Placed, Work, nowhere
-from .errors import BrokerError, PreconditionFailed
+from .errors import BrokerError, LimitExceeded, PreconditionFailed
 from .message import Message
 from .queues import Death
 
@@ -100,12 +100,21 @@ class Traffic:
         limits = self.core.usage.limits
         if message.size > limits.message_size:
             limits.check_message_size(message.size)
+        if is_client and self.core.bodies.used + message.size > 2 * limits.memory:
+            self._refuse_for_memory()
         queues = self._wiring.route(message, is_client=is_client)
         for queue in queues:
             queue.check(message)
         if self.core.is_strict and message.durable:
             self._check_survival(queues)
         return queues
+
+    def _refuse_for_memory(self) -> NoReturn:
+        """There is no room for more from those who were told to wait, and go on with the credit they had."""
+        raise LimitExceeded(
+            f"messages take up {self.core.bodies.used} octets, and the limit memory is "
+            f"{self.core.usage.limits.memory}: wait for credit, or consume something"
+        )
 
     def _check_survival(self, queues: list[Queue]) -> None:
         if queues and not self.core.store.is_durable:
@@ -230,13 +239,26 @@ class Traffic:
         self._unused(queue)
 
 
+def _nothing(_work: Work) -> None:
+    """There is nothing else."""
+
+
+def _taken_back(queue: Queue) -> PreconditionFailed:
+    return PreconditionFailed(f"a message of queue {queue.name!r:.80} was taken back: roll back")
+
+
 class Transaction:
-    """Messages and outcomes that become true together, across queues and across a crash."""
+    """Messages and outcomes that become true together, across queues and across a crash.
+
+    Attributes:
+        messages: what is published, with the octets that tell each from others.
+        outcomes: what is settled: where, which, by whom and how.
+    """
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
-        self._messages: list[tuple[Message, bytes | None]] = []
-        self._outcomes: list[tuple[Queue, Entry, Consumer, Outcome]] = []
+        self.messages: list[tuple[Message, bytes | None]] = []
+        self.outcomes: list[tuple[Queue, Entry, Consumer, Outcome]] = []
 
     def publish(self, message: Message, message_id: bytes | None) -> int:
         """Publish a message with the transaction; returns how many queues it is for now.
@@ -245,15 +267,30 @@ class Transaction:
             BrokerError: it cannot be published.
         """
         queues = self._traffic.takers(message)
-        self._messages.append((message, message_id))
+        self.messages.append((message, message_id))
         return len(queues)
 
     def settle(self, queue: Queue, entry: Entry, consumer: Consumer, outcome: Outcome) -> None:
         """A consumer says with the transaction what became of a message that it holds."""
-        self._outcomes.append((queue, entry, consumer, outcome))
+        self.outcomes.append((queue, entry, consumer, outcome))
 
-    def commit(self, told: Told) -> None:
-        """Make all of it true; ``told`` gets the reason if nothing of it is."""
+    def check(self) -> None:
+        """Whether all of it can become true now.
+
+        Raises:
+            BrokerError: it cannot.
+        """
+        for queue, entry, consumer, _ in self.outcomes:
+            if not queue.is_held(entry, consumer):
+                raise _taken_back(queue)
+        for message, _ in self.messages:
+            self._traffic.takers(message)
+
+    def commit(self, told: Told, also: Callable[[Work], None] = _nothing) -> None:
+        """Make all of it true; ``told`` gets the reason if nothing of it is.
+
+        ``also`` notes what else is to be safe with it; it is called once nothing but the store can fail.
+        """
         core = self._traffic.core
         work = core.work()
         settlements: list[Settlement] = []
@@ -266,25 +303,24 @@ class Transaction:
                 placed.take_back(core.bodies)
             told(error)
             return
+        also(work)
         work.told.append(partial(_conclude, settlements))
         core.commit(work, told)
 
     def _note(self, work: Work, settlements: list[Settlement]) -> None:
-        for queue, entry, consumer, outcome in self._outcomes:
+        for queue, entry, consumer, outcome in self.outcomes:
             settlement = queue.note(entry, consumer, outcome, work)
             if settlement is None:
-                raise PreconditionFailed(
-                    f"a message of the queue {queue.name!r:.80} was taken back before the commit: roll back"
-                )
+                raise _taken_back(queue)
             settlements.append(settlement)
-        for message, message_id in self._messages:
+        for message, message_id in self.messages:
             queues = self._traffic.takers(message)
             work.placed.append(self._traffic.place(message, message_id, queues, work))
 
     def rollback(self) -> None:
         """Nothing of it is ever true; consumers hold what they held."""
-        self._messages.clear()
-        self._outcomes.clear()
+        self.messages.clear()
+        self.outcomes.clear()
 
 
 def _tell(done: Published, count: int, error: BrokerError | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from amqpforge.broker.errors import LimitExceeded, NotFound, ResourceLocked
+from amqpforge.broker.errors import LimitExceeded, NotFound, PreconditionFailed, ResourceLocked
 from amqpforge.broker.settings import Overflow
 from amqpforge.errors import LocalError
 from amqpforge_protocol.amqp_1_0 import MessageEvent, MessageState
@@ -340,13 +340,37 @@ class Queue:
         if settlement is not None:
             self.apply(settlement)
 
+    def hand_over(self, entry: Entry, consumer: Consumer, other: Consumer) -> None:
+        """What one consumer holds another one holds from now on, for as long as it likes.
+
+        Raises:
+            PreconditionFailed: the consumer does not hold it, or has settled it.
+        """
+        if not self.is_held(entry, consumer):
+            raise PreconditionFailed(f"a message of queue {self.name!r:.80} was taken back: roll back")
+        self._locks.discard(entry)
+        entry.holder = other
+
+    def is_held(self, entry: Entry, consumer: Consumer) -> bool:
+        """Whether a consumer holds a message, and has not settled it."""
+        return entry.holder is consumer and entry not in self._settling
+
+    def hold(self, id: int, consumer: Consumer) -> Entry | None:
+        """Have a consumer hold the message with an id, as it did before a restart; None: it is not there."""
+        entry = next((one for one in self._stock if one.message.id == id), None)
+        if entry is not None:
+            entry.move(MessageEvent.ACQUIRE)
+            self._stock.acquire(entry)
+            entry.holder = consumer
+        return entry
+
     def note(self, entry: Entry, consumer: Consumer, outcome: Outcome, unit: Unit) -> Settlement | None:
         """Note an outcome in a unit, with which it becomes true: as part of a transaction.
 
         The entry stays with its holder, and cannot be settled otherwise, until :meth:`apply` after the commit
         or :meth:`undo` if it has failed. Returns None, and notes nothing, if the consumer does not hold it.
         """
-        if entry.holder is not consumer or entry in self._settling:
+        if not self.is_held(entry, consumer):
             return None
         settlement = Settlement(self, entry, outcome.event, None, entry.delivery_count, entry.annotations)
         self._settling.add(entry)
