@@ -66,7 +66,7 @@ async def scene(
     host: Mapping[str, Any] | None = None,
     **config: Any,
 ) -> AsyncIterator[Scene]:
-    """Run a broker with a store on disk, and see before, after, and after a restart that the client is served.
+    """Run a broker with a store on disk; see before, after, and after a restart that the client is served.
 
     Args:
         folder: for the store; there is no restart if ``store`` says that it is in memory.
@@ -81,12 +81,14 @@ async def scene(
     config["limits"] = BrokerLimits(**(limits or {}))
     config["virtual_hosts"] = {"/": VirtualHostConfig(queues={**HONEST, **(queues or {})}, **(host or {}))}
     config.setdefault("store", f"sqlite:{folder / 'broker.db'}")
-    async with Broker(BrokerConfig(**config), passwords=passwords) as broker:
-        async with amqpforge.connect(broker.url, reconnect=None, **(login or {})) as connection:
-            on = Scene(broker, connection)
-            await on.works()
-            yield on
-            await on.works()
+    async with (
+        Broker(BrokerConfig(**config), passwords=passwords) as broker,
+        amqpforge.connect(broker.url, reconnect=None, **(login or {})) as connection,
+    ):
+        on = Scene(broker, connection)
+        await on.works()
+        yield on
+        await on.works()
     if config["store"] == "memory":
         return
     async with Broker(BrokerConfig(**config), passwords=passwords) as broker:

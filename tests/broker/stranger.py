@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -95,10 +96,16 @@ class Stranger:
 
 
 @asynccontextmanager
-async def stranger(url: str, *, limit: int = 1 << 16) -> AsyncIterator[Stranger]:
-    """Connect; ``limit``: octets that are read ahead."""
+async def stranger(url: str, *, buffers: int | None = None) -> AsyncIterator[Stranger]:
+    """Connect; ``buffers``: octets that the system keeps of either direction; None: as many as it likes."""
     where = amqpforge.parse_url(url)
-    reader, writer = await asyncio.open_connection(where.host, where.port, limit=limit)
+    connected = socket.socket()
+    if buffers is not None:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers)
+    connected.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connected, (where.host, where.port))
+    reader, writer = await asyncio.open_connection(sock=connected)
     try:
         yield Stranger(reader, writer)
     finally:

@@ -375,6 +375,16 @@ def test_a_receiver_in_mode_second_settles_after_the_sender() -> None:
     assert heard.observer.notes.outcomes == {"accepted": 3}
 
 
+def test_a_receiver_in_mode_second_settles_what_is_resumed_with_its_outcome() -> None:
+    second = ReceiverSettleMode.SECOND
+    heard = Overheard().opened().begun().attached(rcv_settle_mode=second).granted(5)
+    heard.client(a_transfer(0, resume=True, state=Accepted()), a_transfer(1, resume=True))
+    heard.server(settles(0, state=Accepted()))
+    assert heard.violations == []
+    heard.server(settles(1, state=Accepted()))
+    assert heard.violations == [("server", Rule.SETTLE_MODE)]
+
+
 def test_attached_again_amid_a_delivery_a_sender_goes_on_or_begins_another() -> None:
     for following, count in ((a_transfer(None), 1), (a_transfer(1), 2)):
         heard = Overheard().ready().client(a_transfer(0, more=True), a_detach()).server(a_detach())

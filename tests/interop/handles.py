@@ -21,6 +21,7 @@ from tests.interop.processes import Child
 from tests.interop.results import (
     Answer,
     Idle,
+    Leave,
     Links,
     Message,
     Opened,
@@ -32,6 +33,7 @@ from tests.interop.results import (
     Replies,
     SenderMode,
     Sent,
+    Streamed,
     Transaction,
 )
 
@@ -134,12 +136,16 @@ class ForeignClient(Handle):
         *,
         mode: SenderMode = "unsettled",
         receiver_mode: ReceiverMode = "first",
+        name: str | None = None,
+        dynamic: bool = False,
+        leave: Leave = "close",
         seconds: float = SECONDS,
     ) -> Sent:
         """Send ``count`` messages as credit comes, and wait until all are settled at both ends.
 
         In mode ``mixed`` every second message is sent settled. Without an address the link has a null target
-        address, and the messages say where they go ``to``.
+        address, and the messages say where they go ``to``; or, if it is ``dynamic``, the other end makes a
+        node. The link is called ``name``, or as no other one; ``leave`` says what becomes of it.
         """
         sent = self.ask(
             "send",
@@ -149,6 +155,9 @@ class ForeignClient(Handle):
             message=message.to_json(),
             mode=mode,
             receiver_mode=receiver_mode,
+            name=name,
+            dynamic=dynamic,
+            leave=leave,
         )
         return Sent.from_json(sent)
 
@@ -163,11 +172,16 @@ class ForeignClient(Handle):
         receiver_mode: ReceiverMode = "first",
         copy: bool = False,
         selector: str | None = None,
+        name: str | None = None,
+        subscription: bool = False,
+        leave: Leave = "close",
         seconds: float = SECONDS,
     ) -> Receipt:
         """Receive ``count`` messages, with never more than ``credit``, answer each, and wait for settlement.
 
-        In receiver mode ``second`` that is: until the sender has settled, and then this end does.
+        In receiver mode ``second`` that is: until the sender has settled, and then this end does. The source
+        of a ``subscription`` is durable and never expires. The link is called ``name``, or as no other one;
+        ``leave`` says what becomes of it.
         """
         receipt = self.ask(
             "receive",
@@ -180,6 +194,9 @@ class ForeignClient(Handle):
             receiver_mode=receiver_mode,
             copy=copy,
             selector=selector,
+            name=name,
+            subscription=subscription,
+            leave=leave,
         )
         return Receipt.from_json(receipt)
 
@@ -187,13 +204,23 @@ class ForeignClient(Handle):
         """Give ``credit`` with drain set, accept what comes, and wait until the credit is used or gone."""
         return Receipt.from_json(self.ask("drain", seconds, address=address, credit=credit))
 
-    def dynamic(self, count: int = 1, seconds: float = SECONDS) -> Replies:
-        """Attach to a dynamic source, send ``count`` messages to the address it got, and receive them."""
-        return Replies.from_json(self.ask("dynamic", seconds, count=count))
+    def dynamic(
+        self, count: int = 1, *, policy: str | None = None, takes: int | None = None, seconds: float = SECONDS
+    ) -> Replies:
+        """Attach to a dynamic source, send ``count`` messages to the address it got, and receive them.
 
-    def request(self, address: str, count: int = 1, seconds: float = SECONDS) -> Replies:
+        ``policy`` is the symbol of the lifetime policy that is asked for; ``takes``: how many messages are
+        received, the others are left.
+        """
+        takes = count if takes is None else takes
+        return Replies.from_json(self.ask("dynamic", seconds, count=count, policy=policy, takes=takes))
+
+    def request(
+        self, address: str, count: int = 1, message: Message = ONE, *, seconds: float = SECONDS
+    ) -> Replies:
         """Send ``count`` requests with a dynamic source for the replies, and wait for as many."""
-        return Replies.from_json(self.ask("request", seconds, address=address, count=count))
+        replies = self.ask("request", seconds, address=address, count=count, message=message.to_json())
+        return Replies.from_json(replies)
 
     def respond(self, address: str, count: int = 1, seconds: float = SECONDS) -> list[Received]:
         """Receive ``count`` requests and answer each with its body, by a sender to its ``reply_to``."""
@@ -208,10 +235,41 @@ class ForeignClient(Handle):
         """Do nothing, until the time is over or the connection is lost."""
         return Idle.from_json(self.ask("idle", for_seconds + SECONDS, for_seconds=for_seconds))
 
+    def both(self, address: str, name: str, seconds: float = SECONDS) -> Received:
+        """Attach a sender and a receiver of one name, and have a message go out and come back over them."""
+        return Received.from_json(self.ask("both", seconds, address=address, name=name))
+
+    def stream(self, address: str, size: int, piece: int, seconds: float = SECONDS) -> Outcome:
+        """Send a message with one data section of ``size`` octets, ``piece`` octets at a time: those of
+        :func:`tests.interop.payload.octets` for the number 0.
+        """
+        return Outcome.from_json(self.ask("stream", seconds, address=address, size=size, piece=piece))
+
+    def read_stream(self, address: str, seconds: float = SECONDS) -> Streamed:
+        """Receive a message as it comes in, a part after the other, through a narrow session window."""
+        return Streamed.from_json(self.ask("read_stream", seconds, address=address))
+
+    def connections(self, url: str, address: str, count: int, seconds: float = SECONDS) -> Links:
+        """Open ``count`` connections besides this one, send a message over each, and close them all."""
+        links = self.ask("connections", seconds, url=url, address=address, count=count)
+        return Links.from_json(links)
+
+    def cut(self) -> None:
+        """Let go of the socket without a word."""
+        self.ask("cut")
+
     def transaction(
-        self, address: str, *, sends: int = 0, accepts: int = 0, commit: bool = True, seconds: float = SECONDS
+        self,
+        address: str,
+        *,
+        sends: int = 0,
+        accepts: int = 0,
+        commit: bool | None = True,
+        seconds: float = SECONDS,
     ) -> Transaction:
-        """Declare a transaction; send and accept so many messages in it; commit it or roll it back."""
+        """Declare a transaction; send and accept so many messages in it; commit it or roll it back. With
+        neither, None, it is left as it is, with its links.
+        """
         result = self.ask(
             "transaction", seconds, address=address, sends=sends, accepts=accepts, commit=commit
         )

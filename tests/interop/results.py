@@ -14,6 +14,10 @@ Json = Mapping[str, Any]
 Where = Literal["link", "session", "connection", "transport", "deadline", "unsupported"]
 SenderMode = Literal["unsettled", "settled", "mixed"]
 ReceiverMode = Literal["first", "second"]
+Leave = Literal["close", "detach", "stay"]
+"""What becomes of a link, and its session, when its scenario is over: both are closed; the link is detached,
+and its terminus may live on; both are left as they are.
+"""
 BodyKind = Literal["data", "value", "sequence", "none"]
 
 
@@ -41,7 +45,7 @@ class Message:
 
     Number n of a series has ``n`` in the place of ``{}`` in ``message_id``, and the body ``text``, or
     :func:`tests.interop.payload.octets` of n and ``size``. A ``value`` is a string (``text`` is needed), a
-    ``sequence`` one list of n and the text.
+    ``sequence`` one list of n and the text, and ``none`` is null.
     """
 
     size: int = 100
@@ -236,17 +240,31 @@ class Replies:
 
 
 @dataclass(frozen=True, slots=True)
+class Streamed:
+    """A message that was read while it came in, and in how many parts it was."""
+
+    message: Received
+    parts: int
+
+    @classmethod
+    def from_json(cls, raw: Json) -> Self:
+        return cls(Received.from_json(raw["message"]), raw["parts"])
+
+
+@dataclass(frozen=True, slots=True)
 class Transaction:
-    """What a transaction saw: the outcome of each send, the messages acquired, and that of the discharge."""
+    """What a transaction saw: the outcome of each send, the messages acquired, and that of the discharge,
+    None without one.
+    """
 
     sent: list[Outcome]
     messages: list[Received]
-    discharge: Outcome
+    discharge: Outcome | None
 
     @classmethod
     def from_json(cls, raw: Json) -> Self:
         return cls(
             [Outcome.from_json(each) for each in raw["sent"]],
             [Received.from_json(each) for each in raw["messages"]],
-            Outcome.from_json(raw["discharge"]),
+            Outcome.from_json(raw["discharge"]) if raw["discharge"] is not None else None,
         )

@@ -104,6 +104,71 @@ ROWS: Final = {
     ),
 }
 
+OURS: Final = "our client"
+CALLERS: Final[dict[str, Kind]] = {OURS: "ours", "Proton": "proton", "rhea": "rhea"}
+"""The clients of our broker."""
+FOREIGN: Final = ("Proton", "rhea")
+
+BROKER_ROWS: Final = {
+    "Our broker: connections": (
+        "no SASL layer",
+        "ANONYMOUS",
+        "PLAIN",
+        "PLAIN with a wrong password",
+        "SCRAM-SHA-256",
+        "EXTERNAL, by the client's certificate",
+        "TLS from the first octet",
+        "TLS by protocol header",
+        "WebSocket",
+        "virtual host",
+        "user without permission",
+        "frames of 512 octets",
+        "heartbeats over idle",
+        "100 connections",
+        "the broker stops, and is back",
+    ),
+    "Our broker: links": (
+        "the broker refuses the link",
+        "the queue is deleted",
+        "a link's name used again",
+        "one name, both directions",
+        "1,000 links",
+        "detached, and attached again",
+        "a link that is stolen",
+        "dynamic source",
+        "dynamic target",
+        "lifetime policies",
+        "request and reply",
+        "null target address",
+        "requests to manage",
+        "exchanges",
+        "copy instead of move",
+        "selector",
+        "a selector that is none",
+        "durable subscription",
+        "durable subscription and a restart",
+    ),
+    "Our broker: deliveries": (
+        *ROWS["Deliveries"][:10],
+        "delivery limit and dead letters",
+        "cut off with unsettled deliveries",
+        "unsettled deliveries resumed",
+        "a message for no queue",
+        "a queue that is full",
+        "10 MiB both ways",
+        "32 MiB, piece by piece",
+        "a message that is too large",
+        "300 messages, credit 7",
+        "drain",
+        "priorities",
+        "time to live",
+        "transaction committed",
+        "transaction rolled back",
+        "transaction cut off",
+    ),
+    "Our broker: messages": ROWS["Messages"],
+}
+
 Kindness = Literal["works", "refuses", "differs", "lacks", "untried"]
 
 

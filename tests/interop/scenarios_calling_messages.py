@@ -118,7 +118,7 @@ async def transaction(row: str, stage: Calling) -> Played:
             done = await to_thread(stage.client.transaction, "q", sends=1, accepts=2, commit=is_committed)
         except PeerError as error:
             return lacks(error)
-        assert [each.name for each in (*done.sent, done.discharge)] == ["accepted", "accepted"]
+        assert [each and each.name for each in (*done.sent, done.discharge)] == ["accepted", "accepted"]
         assert [each.properties["message_id"] for each in done.messages] == ["old-0", "old-1"]
         left = [message.message_id for message in node.messages("q")]
         assert left == (["old-2", "m-0"] if is_committed else ["old-0", "old-1", "old-2"])

@@ -1,4 +1,4 @@
-"""The table of ``docs/interop.md``, read and written.
+"""The tables of ``docs/interop.md``, read and written.
 
 Each cell is ``works``, or a word and the number of the note that says what the peer answers: ``refuses [3]``.
 """
@@ -10,17 +10,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
-from tests.interop.scenarios import PEERS, ROWS, Kindness, Verdict
+from tests.interop.scenarios import BROKER_ROWS, CALLERS, PEERS, ROWS, Kindness, Verdict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop.md"
 
 _KINDS: dict[str, Kindness] = {kind: kind for kind in get_args(Kindness)}
-_ROW = re.compile(r"^\| (?!---|scenario)(.+) \|$", re.MULTILINE)
+_ROW = re.compile(r"^\| (?!---)(.+) \|$", re.MULTILINE)
 _CELL = re.compile(r"(\w+)(?: \[(\d+)\])?")
 _NOTE = re.compile(r"^(\d+)\. (.+)$", re.MULTILINE)
 
 Cell = tuple[str, str]
 """A scenario and a peer."""
+
+SECTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    **{section: (rows, PEERS) for section, rows in ROWS.items()},
+    **{section: (rows, tuple(CALLERS)) for section, rows in BROKER_ROWS.items()},
+}
+"""The rows and the peers of each section."""
+
+CELLS: list[Cell] = [(row, peer) for rows, peers in SECTIONS.values() for row in rows for peer in peers]
 
 
 def read(text: str) -> dict[Cell, Verdict]:
@@ -31,11 +39,15 @@ def read(text: str) -> dict[Cell, Verdict]:
     """
     notes: dict[str, str] = dict(_NOTE.findall(text))
     cells: dict[Cell, Verdict] = {}
+    peers: list[str] = []
     for row in _ROW.findall(text):
         name, *verdicts = row.split(" | ")
-        if len(verdicts) != len(PEERS):
-            raise ValueError(f"the row {name!r} has {len(verdicts)} cells, not {len(PEERS)}")
-        for peer, cell in zip(PEERS, verdicts, strict=True):
+        if name == "scenario":
+            peers = verdicts
+            continue
+        if len(verdicts) != len(peers):
+            raise ValueError(f"the row {name!r} has {len(verdicts)} cells, not {len(peers)}")
+        for peer, cell in zip(peers, verdicts, strict=True):
             cells[name, peer] = _verdict(cell, notes)
     return cells
 
@@ -56,10 +68,10 @@ def write(verdicts: Mapping[Cell, Verdict]) -> str:
     """The tables, one a section, and the notes below them."""
     notes: dict[str, int] = {}
     lines: list[str] = []
-    for section, rows in ROWS.items():
-        lines += [f"## {section}", "", f"| scenario | {' | '.join(PEERS)} |", "|---|" + "---|" * len(PEERS)]
+    for section, (rows, peers) in SECTIONS.items():
+        lines += [f"## {section}", "", f"| scenario | {' | '.join(peers)} |", "|---|" + "---|" * len(peers)]
         for row in rows:
-            cells = [_cell(verdicts[row, peer], notes) for peer in PEERS if (row, peer) in verdicts]
+            cells = [_cell(verdicts[row, peer], notes) for peer in peers if (row, peer) in verdicts]
             lines.append(f"| {row} | {' | '.join(cells)} |")
         lines.append("")
     lines += ["## Notes", "", *(f"{number}. {note}" for note, number in notes.items())]

@@ -1,4 +1,4 @@
-"""The foreign stacks: whether one is installed here, and how its programs are started."""
+"""The stacks: whether one is installed here, and how its programs are started."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ import pytest
 from tests.interop.handles import ForeignClient, ForeignServer
 from tests.interop.processes import Child, child
 
-Kind = Literal["proton", "rhea"]
+Kind = Literal["proton", "rhea", "ours"]
 KINDS: tuple[Kind, ...] = ("proton", "rhea")
+"""The foreign ones, which are clients and servers; ours is a client only."""
 REQUIRED_VARIABLE = "AMQPFORGE_REQUIRE_PEERS"
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +40,8 @@ def need(missing: str | None) -> None:
 @cache
 def what_is_missing(kind: Kind) -> str | None:
     """Why no peer of that kind can be started here, or None."""
+    if kind == "ours":
+        return None
     if kind == "proton":
         installed = find_spec("proton") is not None
         return None if installed else "Qpid Proton is not installed (pip install python-qpid-proton)"
@@ -52,8 +55,8 @@ def what_is_missing(kind: Kind) -> str | None:
 
 
 def _command(kind: Kind, role: str) -> list[str]:
-    if kind == "proton":
-        return [sys.executable, "-m", "tests.interop.peers.proton_peer", role]
+    if kind != "rhea":
+        return [sys.executable, "-m", f"tests.interop.peers.{kind}_peer", role]
     return ["node", str(PEERS / "rhea_peer.js"), role]
 
 

@@ -223,7 +223,7 @@ def test_transactions_are_where_the_stacks_have_them(pair: Pair, commit: bool) -
         )
         return
     done = pair.client.transaction(address, sends=1, accepts=2, commit=commit)
-    assert [each.name for each in (*done.sent, done.discharge)] == ["accepted", "accepted"]
+    assert [each and each.name for each in (*done.sent, done.discharge)] == ["accepted", "accepted"]
     assert [each.properties["message_id"] for each in done.messages] == ["m-0", "m-1"]
     pair.server.settle(address)
     left = pair.server.take(address, pair.server.depth(address))

@@ -17,7 +17,7 @@ from amqpforge.capture.record import Record
 from amqpforge.capture.source import Read, Remark, Source, gunzip, is_gzip
 from amqpforge.capture.tcp import DEFAULT_TCP_LIMITS, Assembler, Data, Direction, Event, Gap, TcpLimits
 
-__all__ = ["FORMATS", "CaptureReader", "Format"]
+__all__ = ["FORMATS", "CaptureReader", "Format", "detect"]
 
 Format = Literal["auto", "pcap", "pcapng", "raw", "hex"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -79,7 +79,7 @@ class CaptureReader:
         """
         if is_gzip(self._source.peek(2)):
             self._source = Source(gunzip(self._source.read, self._remark))
-        form = _detect(self._source, self._dialect is not None) if self._form == "auto" else self._form
+        form = detect(self._source, is_forced=self._dialect is not None) if self._form == "auto" else self._form
         packets = _PACKET_READERS.get(form)
         if packets is not None:
             yield from self._captured(packets(self._source, self._remark))
@@ -144,7 +144,7 @@ class CaptureReader:
             raise damage
 
 
-def _detect(source: Source, is_forced: bool) -> Format:
+def detect(source: Source, *, is_forced: bool) -> Format:
     """What an input is, from its first octets. Raises CaptureError if it is nothing that can be read.
 
     `is_forced`: the dialect is known, so that whatever is nothing else is a stream of it.

@@ -213,6 +213,24 @@ def test_a_link_is_resumed_by_its_name_alone() -> None:
     assert ground.host.queues["q"].unacknowledged == 0
 
 
+def test_a_link_that_is_attached_again_counts_its_deliveries_from_0() -> None:
+    # There are clients that do so whatever the attach says: the credit that they give has to be all theirs.
+    ground = a_ground("q")
+    peer = ground.peer()
+    sender = peer.sender("q")
+    for body in ("a", "b", "c"):
+        peer.send(sender, body)
+    receiver = peer.receiver(source=Source(address="q", expiry_policy=NEVER), credit=1)
+    (delivery,) = peer.got(receiver)
+    peer.settle(delivery, Accepted())
+    receiver.detach()
+    ground.run()
+    peer.attach(receiver)
+    assert receiver.flow_state.delivery_count == 0
+    peer.flow(receiver, 2)
+    assert peer.bodies(receiver) == ["b", "c"]
+
+
 def test_nothing_is_there_to_recover_of_a_link_that_never_was() -> None:
     peer = a_ground("q").peer()
     assert condition_of(peer.attach(Receiver("in", source=None, target=Target()))) == "amqp:not-found"

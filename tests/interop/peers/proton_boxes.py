@@ -32,6 +32,23 @@ class Inbox:
         self._granted = 0
         self._answer = answer
         self._second = second
+        self._parts: list[bytes] | None = None
+
+    @property
+    def parts(self) -> int:
+        """In how many parts the messages were read."""
+        return len(self._parts or ())
+
+    def read_in_parts(self) -> None:
+        """Read messages while they come in."""
+        self._parts = []
+
+    def take_part(self, delivery: Any) -> bool:
+        """Something of a delivery can be read; returns whether all of it is there, for :meth:`take`."""
+        if self._parts is None:
+            return not delivery.partial
+        self._parts.append(self.link.recv(delivery.pending))
+        return not delivery.partial
 
     def grant(self) -> None:
         """Fill the credit up, but never ask for more than was wanted."""
@@ -42,7 +59,7 @@ class Inbox:
 
     def take(self, delivery: Any) -> None:
         """Read a complete delivery and answer it."""
-        octets = self.link.recv(delivery.pending)
+        octets = self.link.recv(delivery.pending) if self._parts is None else b"".join(self._parts)
         self.link.advance()
         message = proton.Message()
         message.decode(octets)

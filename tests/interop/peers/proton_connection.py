@@ -10,22 +10,13 @@ from itertools import count as numbers
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.interop.peers.forms import PLAIN_MESSAGE
 from tests.interop.peers.proton_boxes import Inbox, Many, Outbox
 from tests.interop.peers.proton_messages import RECEIVER_MODES, SENDER_MODES, build, opened
 from tests.interop.peers.proton_wire import Fault, Wire, proton
 
 AMQP_PORT = 5672
 ACCEPT = {"name": "accepted"}
-PLAIN_MESSAGE: Mapping[str, Any] = {
-    "size": 100,
-    "text": None,
-    "kind": "data",
-    "message_id": "m-{}",
-    "header": {},
-    "properties": {},
-    "application_properties": {},
-    "message_annotations": {},
-}
 
 
 class ClientConnection:
@@ -123,7 +114,7 @@ class ClientConnection:
                     many.accepted += outbox.outcomes[0]["name"] == "accepted"
         elif delivery.aborted:
             delivery.settle()
-        elif delivery.readable and not delivery.partial:
+        elif delivery.readable and self._inboxes[link.name].take_part(delivery):
             self._inboxes[link.name].take(delivery)
         elif delivery.updated and delivery.settled:
             self._inboxes[link.name].settle(delivery)
@@ -191,17 +182,24 @@ class ClientConnection:
             raise Fault("transport", None, "the connection was lost")
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[Any]:
-        """A session for one scenario; after a fault its end is not waited for."""
+    async def _session(self, leave: str = "close", window: int | None = None) -> AsyncIterator[Any]:
+        """A session for one scenario; after a fault its end is not waited for. ``window``: octets of what
+        may come in before somebody reads it.
+        """
         session = self._live_wire.connection.session()
+        if window is not None:
+            session.incoming_capacity = window
         session.open()
         try:
             yield session
+            if leave == "stay":
+                return
             session.close()
             await self._until(lambda: session.state & proton.Endpoint.REMOTE_CLOSED, "the end of the session")
-        finally:
+        except BaseException:
             session.close()
             self._live_wire.pump()
+            raise
 
     async def _attach(self, link: Any) -> Any:
         """Send the attach, and wait for an attach that does not refuse."""
@@ -215,14 +213,24 @@ class ClientConnection:
         )
         return link
 
+    async def _leave(self, link: Any, leave: str) -> None:
+        """Close a link, detach it, or leave it as it is."""
+        if leave == "close":
+            await self._detach(link)
+        elif leave == "detach":
+            link.detach()
+            await self._until(lambda: link.is_gone, f"the detach of link {link.name}", link.session)
+
     async def _detach(self, *links: Any) -> None:
         for link in links:
             link.close()
             is_gone = partial(getattr, link, "is_gone")
             await self._until(is_gone, f"the detach of link {link.name}", link.session)
 
-    def _sender(self, session: Any, address: str | None, mode: str, receiver_mode: str) -> Any:
-        link = session.sender(f"sender-{next(self._names)}")
+    def _sender(
+        self, session: Any, address: str | None, mode: str, receiver_mode: str, name: str | None = None
+    ) -> Any:
+        link = session.sender(name or f"sender-{next(self._names)}")
         link.target.type = proton.Terminus.TARGET
         link.target.address = address
         link.is_gone = False
@@ -231,8 +239,10 @@ class ClientConnection:
         self._outboxes[link.name] = Outbox()
         return link
 
-    def _receiver(self, session: Any, address: str | None, mode: str, receiver_mode: str) -> Any:
-        link = session.receiver(f"receiver-{next(self._names)}")
+    def _receiver(
+        self, session: Any, address: str | None, mode: str, receiver_mode: str, name: str | None = None
+    ) -> Any:
+        link = session.receiver(name or f"receiver-{next(self._names)}")
         link.source.address = address
         link.source.dynamic = address is None
         link.is_gone = False

@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import Any
 
 from tests.interop.payload import octets
+from tests.interop.peers.forms import plain, text_of
 from tests.interop.peers.proton_wire import proton
 
-LONGEST_TEXT = 256
 RECEIVED, ACCEPTED, REJECTED, RELEASED, MODIFIED = range(0x23, 0x28)
 DECLARED, TRANSACTIONAL = 0x33, 0x34
 STATES = {
@@ -38,7 +38,7 @@ def build(spec: Mapping[str, Any], number: int) -> Any:
     if spec["kind"] == "data":
         message.body = octets(number, spec["size"]) if text is None else text.encode()
         message.inferred = True
-    elif spec["kind"] == "value":
+    elif spec["kind"] in ("value", "none"):
         message.body = text
     else:
         message.body = [number, text]
@@ -90,31 +90,9 @@ def _describe_body(message: Any) -> dict[str, object]:
         "kind": kind,
         "size": len(content),
         "sha256": sha256(content).hexdigest(),
-        "text": _text(content),
+        "text": text_of(content),
         "value": value,
     }
-
-
-def _text(content: bytes) -> str | None:
-    if len(content) > LONGEST_TEXT:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def plain(value: Any) -> Any:
-    """A value of AMQP as JSON has it; what JSON does not know becomes a string."""
-    if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return bytes(value).hex()
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    return str(value)
 
 
 def outcome_of(delivery: Any) -> dict[str, object]:

@@ -8,18 +8,12 @@ from importlib import import_module
 from time import monotonic
 from typing import Any
 
+from tests.interop.peers.playing import Fault
+
+__all__ = ["Fault", "Wire", "proton"]
+
 #: The stack has types of its own, but only where it is installed: no checker may depend on them.
 proton: Any = import_module("proton")
-
-
-class Fault(Exception):
-    """A scenario cannot go on; the arguments are those of ``PeerError``."""
-
-    def __init__(self, where: str, condition: str | None, description: str | None) -> None:
-        super().__init__(where, condition, description)
-        self.where = where
-        self.condition = condition
-        self.description = description
 
 
 class Wire(asyncio.Protocol):

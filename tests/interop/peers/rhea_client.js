@@ -12,24 +12,27 @@ const SELECTOR = 'apache.org:selector-filter:string';
 
 /** One connection at a time; each scenario on a session of its own. */
 class Client extends ClientConnection {
-    async send({ address, count, message, mode, receiver_mode }) {
+    async send({ address, count, message, mode, receiver_mode, name, dynamic, leave }) {
         return this.onSession(async (session) => {
-            const link = await this.attach(this.sender(session, address, mode, receiver_mode));
+            const link = this.sender(session, address, mode, receiver_mode, name, dynamic);
+            await this.attach(link);
             const { outcomes } = await this.sendAll(link, message, count, mode);
             const result = { outcomes, attached: attached(link) };
-            await this.detach(link);
+            await this.leave(link, leave);
             return result;
-        });
+        }, leave);
     }
 
-    async receive({ address, count, credit, answer, mode, receiver_mode, copy, selector }) {
-        const source = {};
+    async receive(request) {
+        const { address, count, credit, answer, mode, receiver_mode, copy, selector } = request;
+        const { name, subscription, leave } = request;
+        const source = subscription ? { durable: 2, expiry_policy: 'never' } : {};
         if (copy) source.distribution_mode = 'copy';
         if (selector !== null) {
             source.filter = { selector: rhea.types.wrap_described(selector, SELECTOR) };
         }
         return this.onSession(async (session) => {
-            const link = this.receiver(session, address, mode, receiver_mode, source);
+            const link = this.receiver(session, address, mode, receiver_mode, source, name);
             const inbox = (link.inbox = new Inbox(link, count, credit, answer));
             await this.attach(link);
             inbox.grant();
@@ -41,9 +44,9 @@ class Client extends ClientConnection {
             );
             await this.wait(() => !inbox.unsettled, 'the settlement of the sender', link, session);
             const result = inbox.result();
-            await this.detach(link);
+            await this.leave(link, leave);
             return result;
-        });
+        }, leave);
     }
 
     async drain({ address, credit }) {
@@ -60,19 +63,26 @@ class Client extends ClientConnection {
         });
     }
 
-    async dynamic({ count }) {
-        return this.toDynamic(count, (address) => [address, PLAIN_MESSAGE]);
+    async dynamic({ count, policy, takes }) {
+        const source = {};
+        if (policy !== null) {
+            source.dynamic_node_properties = { 'lifetime-policy': rhea.types.wrap_described([], policy) };
+        }
+        return this.toDynamic(count, (address) => [address, PLAIN_MESSAGE], source, takes);
     }
 
-    async request({ address, count }) {
-        return this.toDynamic(count, (reply_to) => [address, { ...PLAIN_MESSAGE, properties: { reply_to } }]);
+    async request({ address, count, message }) {
+        return this.toDynamic(count, (reply_to) => [address, { ...message, properties: { reply_to } }]);
     }
 
-    /** Attach to a dynamic source, send what `what` says of its address, and wait for as many. */
-    async toDynamic(count, what) {
+    /**
+     * Attach to a dynamic source, send what `what` says of its address, and wait for as many, or for those that
+     * it `takes`.
+     */
+    async toDynamic(count, what, source = {}, takes = count) {
         return this.onSession(async (session) => {
-            const receiver = this.receiver(session, null, 'mixed', 'first');
-            const inbox = (receiver.inbox = new Inbox(receiver, count, count));
+            const receiver = this.receiver(session, null, 'mixed', 'first', source);
+            const inbox = (receiver.inbox = new Inbox(receiver, takes, takes));
             await this.attach(receiver);
             const { address } = receiver.source;
             inbox.grant();
@@ -80,8 +90,8 @@ class Client extends ClientConnection {
             const sender = await this.attach(this.sender(session, target, 'unsettled', 'first'));
             await this.sendAll(sender, spec, count, 'unsettled');
             await this.wait(
-                () => inbox.messages.length === count,
-                `${count} messages to ${address}`,
+                () => inbox.messages.length === takes,
+                `${takes} messages to ${address}`,
                 receiver,
                 session,
             );
@@ -120,6 +130,50 @@ class Client extends ClientConnection {
             }
             await this.detach(...senders.values(), receiver);
             return inbox.described();
+        });
+    }
+
+    async both({ address, name }) {
+        return this.onSession(async (session) => {
+            const sender = await this.attach(this.sender(session, address, 'unsettled', 'first', name));
+            const receiver = this.receiver(session, address, 'mixed', 'first', {}, name);
+            const inbox = (receiver.inbox = new Inbox(receiver, 1, 1));
+            await this.attach(receiver);
+            await this.sendAll(sender, PLAIN_MESSAGE, 1, 'unsettled');
+            inbox.grant();
+            await this.wait(() => inbox.messages.length > 0, 'the message', receiver, session);
+            await this.detach(sender, receiver);
+            return inbox.described()[0];
+        });
+    }
+
+    async stream() {
+        throw new Fault('unsupported', null, 'rhea has messages only as a whole');
+    }
+
+    async read_stream() {
+        throw new Fault('unsupported', null, 'rhea has messages only as a whole');
+    }
+
+    async connections({ url, address, count }) {
+        const opening = { url, mechanism: 'ANONYMOUS', tls: null, idle_time_out: null, max_frame_size: null };
+        const one = { address, count: 1, message: PLAIN_MESSAGE, mode: 'unsettled', receiver_mode: 'first' };
+        const clients = Array.from({ length: count }, () => new Client());
+        const opened = await Promise.all(
+            clients.map((each, number) => each.connect({ ...opening, container_id: `many-${number}` })),
+        );
+        const sent = await Promise.all(clients.map((each) => each.send({ ...one, leave: 'close' })));
+        await Promise.all(clients.map((each) => each.close()));
+        const accepted = sent.filter(({ outcomes }) => outcomes[0].name === 'accepted').length;
+        return { opened: opened.length, accepted, closed: clients.length, error: null };
+    }
+
+    async cut() {
+        const { socket } = this.connection;
+        this.fault = new Fault('transport', null, 'the client has cut the connection');
+        await new Promise((resolve) => {
+            socket.once('close', resolve);
+            socket.destroy();
         });
     }
 

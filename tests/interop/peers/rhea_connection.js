@@ -169,19 +169,24 @@ class ClientConnection extends Player {
         });
     }
 
-    /** Play a scenario on a session of its own; after a fault its end is not waited for. */
-    async onSession(scenario) {
+    /**
+     * Play a scenario on a session of its own; after a fault its end is not waited for. The session is left as
+     * it is if that is how the scenario is to be left.
+     */
+    async onSession(scenario, leave = 'close') {
         if (this.connection === null) throw new Fault('transport', null, 'the client is not connected');
         if (this.fault !== null) throw this.fault;
         const session = this.connection.create_session();
         session.begin();
         try {
             const result = await scenario(session);
+            if (leave === 'stay') return result;
             session.close();
             await this.wait(() => session.isGone, 'the end of the session');
             return result;
-        } finally {
+        } catch (error) {
             session.close();
+            throw error;
         }
     }
 
@@ -195,6 +200,16 @@ class ClientConnection extends Player {
         return link;
     }
 
+    /** Close a link, detach it, or leave it as it is. */
+    async leave(link, leave) {
+        if (leave === 'close') {
+            await this.detach(link);
+        } else if (leave === 'detach') {
+            link.detach();
+            await this.wait(() => link.isGone, `the detach of link ${link.name}`, link.session);
+        }
+    }
+
     async detach(...links) {
         for (const link of links) {
             link.close();
@@ -202,11 +217,11 @@ class ClientConnection extends Player {
         }
     }
 
-    sender(session, address, mode, receiverMode) {
+    sender(session, address, mode, receiverMode, name = null, dynamic = false) {
         const link = session.attach_sender({
-            name: `sender-${++this.names}`,
+            name: name || `sender-${++this.names}`,
             source: {},
-            target: address === null ? {} : { address },
+            target: address === null ? { dynamic } : { address },
             snd_settle_mode: SENDER_MODES.indexOf(mode),
             rcv_settle_mode: RECEIVER_MODES.indexOf(receiverMode),
             treat_modified_as_released: false,
@@ -215,10 +230,10 @@ class ClientConnection extends Player {
         return link;
     }
 
-    receiver(session, address, mode, receiverMode, source = {}) {
+    receiver(session, address, mode, receiverMode, source = {}, name = null) {
         return session.attach_receiver({
-            name: `receiver-${++this.names}`,
-            source: address === null ? { dynamic: true } : { address, ...source },
+            name: name || `receiver-${++this.names}`,
+            source: address === null ? { dynamic: true, ...source } : { address, ...source },
             target: {},
             snd_settle_mode: SENDER_MODES.indexOf(mode),
             rcv_settle_mode: RECEIVER_MODES.indexOf(receiverMode),

@@ -45,7 +45,7 @@ function build(spec, number) {
     if (spec.kind === 'data') {
         const body = spec.text === null ? octets(number, spec.size) : Buffer.from(spec.text);
         message.body = rhea.message.data_section(body);
-    } else if (spec.kind === 'value') {
+    } else if (spec.kind === 'value' || spec.kind === 'none') {
         message.body = spec.text;
     } else {
         message.body = rhea.message.sequence_section([number, spec.text]);
