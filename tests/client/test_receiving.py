@@ -15,6 +15,7 @@ from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     Attach,
     Described,
+    Detach,
     Disposition,
     Error,
     Flow,
@@ -382,11 +383,23 @@ async def test_a_selector_is_a_filter_that_the_peer_applies() -> None:
             assert [message.body for message in node.messages("q")] == ["green"]
 
 
+@pytest.mark.spec("M-FILTER-004")
+@in_loop
+async def test_a_receiver_detaches_where_the_peer_leaves_its_filter_out() -> None:
+    async with ScriptedNode() as node, connect(node.url) as connection:
+        node.put("q", Message("unfiltered"))
+        with pytest.raises(LinkDetached, match="does not apply the filter"):
+            await connection.receiver("q", selector="subject = 'red'")
+        await node.wait_for(lambda: node.received(Detach))
+        assert node.received(Detach)[0].closed
+        assert [message.body for message in node.messages("q")] == ["unfiltered"]
+
+
 @in_loop
 async def test_a_filter_that_the_peer_leaves_out_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedNode() as node, connect(node.url) as connection:
         asked = {"my:filter": Described(Symbol("my:filter:list"), [1])}
-        async with connection.receiver("q", filter=asked) as receiver:
+        async with connection.receiver("q", filter=asked, check_filters=False) as receiver:
             assert receiver.filters == {}
         assert "does not apply the filter my:filter" in caplog.text
         source = node.received(Attach)[0].source

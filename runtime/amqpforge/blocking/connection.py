@@ -110,6 +110,7 @@ class Connection(Closing[client.Connection]):
         mode: str | None = None,
         selector: str | None = None,
         filter: Mapping[str, Any] | None = None,
+        check_filters: bool = True,
         stream: bool = False,
         known_annotations: Collection[str | int] | None = None,
         name: str | None = None,
@@ -134,7 +135,9 @@ class Connection(Closing[client.Connection]):
             mode: ``move`` takes messages from the node, ``copy`` leaves them there (browsing); None: as the
                 node does.
             selector: a filter as JMS has it, e.g. ``colour = 'red'`` (apache.org:selector-filter:string).
-            filter: other filters by their names; see ``filters`` of the receiver for those in place.
+            filter: other filters by their names.
+            check_filters: detach where the peer leaves a filter out, for its messages are not filtered then;
+                False: take them, and see ``filters`` of the receiver for those in place.
             stream: hand messages over while they come in: they are read piece by piece.
             known_annotations: all keys of annotations that the application understands: a message with
                 another key, that does not begin with ``x-opt-``, ends the link with
@@ -165,6 +168,7 @@ class Connection(Closing[client.Connection]):
                 mode=mode,
                 selector=selector,
                 filter=filter,
+                check_filters=check_filters,
                 stream=stream,
                 known_annotations=known_annotations,
                 name=name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from amqpforge.engine.receiver import Receiver as ReceiverEnd
 from amqpforge.engine.sender import Sender as SenderEnd
 from amqpforge.engine.settings import SessionSettings
-from amqpforge.errors import LocalError
+from amqpforge.errors import LinkDetached, LocalError
 from amqpforge.url import Url
 from amqpforge_protocol.amqp_1_0 import (
     AnySource,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from .link import Link
 
 __all__ = ["Connection"]
+
+
+_log = logging.getLogger("amqpforge.link")
 
 
 class Connection(Lifeline):
@@ -135,6 +139,7 @@ class Connection(Lifeline):
         mode: str | None = None,
         selector: str | None = None,
         filter: Mapping[str, Any] | None = None,
+        check_filters: bool = True,
         stream: bool = False,
         known_annotations: Collection[str | int] | None = None,
         name: str | None = None,
@@ -159,7 +164,9 @@ class Connection(Lifeline):
             mode: ``move`` takes messages from the node, ``copy`` leaves them there (browsing); None: as the
                 node does.
             selector: a filter as JMS has it, e.g. ``colour = 'red'`` (apache.org:selector-filter:string).
-            filter: other filters by their names; see ``filters`` of the receiver for those in place.
+            filter: other filters by their names.
+            check_filters: detach where the peer leaves a filter out, for its messages are not filtered then;
+                False: take them, and see ``filters`` of the receiver for those in place.
             stream: hand messages over while they come in: they are read piece by piece.
             known_annotations: all keys of annotations that the application understands: a message with
                 another key, that does not begin with ``x-opt-``, ends the link with
@@ -177,7 +184,7 @@ class Connection(Lifeline):
             timeout: seconds for attaching.
 
         Raises:
-            LinkDetached: the peer refuses the link: ``condition`` says why.
+            LinkDetached: the peer refuses the link: ``condition`` says why; or it does not apply a filter.
             OperationTimedOut: the peer does not answer.
             ConnectionClosed: the connection is over.
             LocalError: the credit is negative, or the mode is not known, or options do not go together.
@@ -215,7 +222,14 @@ class Connection(Lifeline):
                 known_annotations=known_annotations,
             )
             await self._attach(receiver, timeout, termini.stream_session(self._options) if stream else None)
-            termini.check_filters(receiver, source)
+            missing = termini.missing_filters(receiver, source)
+            if missing and check_filters:
+                await receiver.close(timeout=timeout)
+                raise LinkDetached(
+                    f"the peer does not apply the filter {missing[0]}, so {receiver!r} was closed"
+                )
+            for left_out in missing:
+                _log.warning("%r: the peer does not apply the filter %s", receiver, left_out)
             return receiver
 
         return Opening(attach)

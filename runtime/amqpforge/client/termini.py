@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -35,9 +34,9 @@ __all__ = [
     "SOURCE",
     "TARGET",
     "check_dynamic",
-    "check_filters",
     "fields",
     "link_name",
+    "missing_filters",
     "outlives_session",
     "source",
     "stream_session",
@@ -61,8 +60,6 @@ SELECTOR: Final = Symbol("apache.org:selector-filter:string")
 
 _STREAM_OCTETS: Final = 1 << 22
 """Octets of streamed messages that may wait for the application."""
-
-_log = logging.getLogger("amqpforge.link")
 
 
 def link_name(address: object) -> str:
@@ -180,9 +177,7 @@ def stream_session(options: Options) -> SessionSettings:
     return SessionSettings(incoming_window=frames, handle_max=options.handle_max)
 
 
-def check_filters(receiver: Receiver, asked: AnySource) -> None:
-    """Say so if the peer leaves a filter out: its messages are not filtered then (section 3.5.8)."""
+def missing_filters(receiver: Receiver, asked: AnySource) -> list[str]:
+    """The filters that the peer leaves out: its messages are not filtered by them (section 3.5.8)."""
     wanted = asked.filter if isinstance(asked, Source) else None
-    for name in wanted or {}:
-        if name not in receiver.filters:
-            _log.warning("%r: the peer does not apply the filter %s", receiver, name)
+    return [str(name) for name in wanted or {} if name not in receiver.filters]
