@@ -14,7 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import amqp_0_9_1, amqp_0_10_preview, amqp_1_0, amqp_1_0_draft, messaging, processes, report
+from benchmarks import (
+    amqp_0_9_1,
+    amqp_0_10_preview,
+    amqp_1_0,
+    amqp_1_0_draft,
+    messaging,
+    processes,
+    report,
+)
+from benchmarks.broker import rows, scale
 from benchmarks.case import Case
 from benchmarks.stack import Stack, WrongResultError, check
 from benchmarks.suite import DIRECTIONS, Suite
@@ -37,8 +46,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--case",
         action="append",
-        choices=[*(case.name for suite in SUITES for case in suite.cases), *messaging.CASES],
+        choices=[
+            *(case.name for suite in SUITES for case in suite.cases),
+            *messaging.CASES,
+            rows.CASE,
+            scale.CASE,
+        ],
         help="only this case",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="broker-scale with a million messages, 1,000 connections, 10,000 queues: some minutes more",
     )
     parser.add_argument(
         "--json", metavar="FILE", help="write the figures as JSON, too; - for standard output alone"
@@ -112,6 +131,37 @@ def _findings(chosen: list[str] | None, is_quick: bool, say: Say) -> messaging.F
     return findings
 
 
+def _through_brokers(chosen: list[str] | None, is_quick: bool, say: Say) -> messaging.Findings | None:
+    """Messages through brokers; None if that is not asked for, or one broke, which is said."""
+    if rows.CASE not in chosen if chosen else is_quick:
+        return None
+    try:
+        findings = rows.measure(rows.QUICK if is_quick else rows.Effort(), say)
+    except messaging.ChildError as error:
+        say(f"not measured: {error}")
+        return None
+    for line in [*messaging.lines(findings), ""]:
+        say(line)
+    return findings
+
+
+def _scale(
+    chosen: list[str] | None, effort: scale.Effort, is_quick: bool, say: Say
+) -> list[processes.Figure]:
+    """What much of everything costs our broker, as far as that is asked for; if it breaks, that is said."""
+    found: list[processes.Figure] = []
+    if scale.CASE not in chosen if chosen else is_quick:
+        return found
+    try:
+        for figure in scale.figures(effort):
+            say(figure.line())
+            found.append(figure)
+    except messaging.ChildError as error:
+        say(f"not measured: {error}")
+    say("")
+    return found
+
+
 def _process_figures(say: Say) -> list[processes.Figure]:
     found: list[processes.Figure] = []
     try:
@@ -136,14 +186,22 @@ def main(arguments: list[str] | None = None) -> int:
         tables = _tables(options.case, QUICK if options.quick else Effort(), say)
         _show(tables, say)
         findings = _findings(options.case, options.quick, say)
+        through = _through_brokers(options.case, options.quick, say)
+        effort = scale.Effort()
+        if options.full or options.quick:
+            effort = scale.FULL if options.full else scale.QUICK
+        figures = _scale(options.case, effort, options.quick, say)
     except WrongResultError as error:
         print(f"wrong result: {error}", file=sys.stderr)
         return 1
-    figures = [] if options.quick or options.no_processes else _process_figures(say)
+    if not options.quick and not options.no_processes:
+        figures += _process_figures(say)
     if options.json:
         content = report.as_json(tables, figures)
         if findings is not None:
             content["messaging"] = messaging.as_json(findings)
+        if through is not None:
+            content["broker"] = messaging.as_json(through)
         _write_json(options.json, content)
     return 0
 

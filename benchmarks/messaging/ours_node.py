@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from amqpforge.transport import Driver
 from amqpforge.engine.connection import Connection
 from amqpforge.engine.container import Container
 from amqpforge.engine.events import Attached, Closed, Deliveries, Opened
@@ -15,6 +14,7 @@ from amqpforge.engine.receiver import Receiver
 from amqpforge.engine.settings import ConnectionSettings
 from amqpforge.message import Message
 from amqpforge.sasl import Authenticator
+from amqpforge.transport import Driver
 from amqpforge_protocol.amqp_1_0 import Accepted
 from benchmarks.messaging.work import WINDOW, Answer, Inbox, Job, Meter
 

@@ -87,7 +87,7 @@ class _Receiving(_Peer):
         event.delivery.update(proton.Delivery.ACCEPTED)
         event.delivery.settle()
         if self.inbox.is_full:
-            self.result = self.meter.stop()
+            self.result = {**self.meter.stop(), "times": self.inbox.times}
             self.finish(event)
 
     def finish(self, event: Any) -> None:
@@ -115,6 +115,7 @@ class _Sending(_Peer):
     def on_start(self, event: Any) -> None:
         self.bodies = self.job.bodies()
         self.sent = self.settled = 0
+        self.times: list[int] = []
         connection = self.connect(event)
         event.container.create_sender(connection, self.job.address, options=self.delivery_mode())
 
@@ -129,7 +130,9 @@ class _Sending(_Peer):
         if not self.job.settled:
             bound = min(bound, self.settled + WINDOW)
         for number in range(self.sent, min(bound, self.sent + sender.credit)):
-            sender.send(proton.Message(body=self.bodies[number], inferred=True))
+            if self.job.timed:
+                self.times.append(time.monotonic_ns())
+            sender.send(proton.Message(body=self.bodies[number], inferred=True, durable=self.job.durable))
             self.sent = number + 1
         if self.job.settled and self.sent == len(self.bodies):
             sender.connection.close()
@@ -148,7 +151,7 @@ class _Sending(_Peer):
         raise ConnectionError("a message was released")
 
     def on_connection_closed(self, event: Any) -> None:
-        self.result = self.meter.stop()
+        self.result = {**self.meter.stop(), "times": self.times}
 
 
 class _RoundTrips(_Peer):

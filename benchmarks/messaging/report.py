@@ -13,7 +13,7 @@ def lines(findings: Findings) -> list[str]:
     """The table: ours, then each peer with the ratio to it and what that is meant to be."""
     peers = [key for key in findings.labels if key != OURS]
     titles = "".join(f"{key:>14}{'ratio':>8}{'target':>14}" for key in peers)
-    head = f"{'Whole peers':<48}{'':>5}{'ours':>10}{titles}"
+    head = f"{findings.title:<48}{'':>5}{'ours':>10}{titles}"
     return [head, *(_line(line, peers) for line in findings.lines)]
 
 
@@ -45,9 +45,7 @@ def as_json(findings: Findings) -> dict[str, Any]:
         "stacks": findings.labels,
         "rows": [
             {
-                "case": line.row.kind.case,
-                "size": line.row.size,
-                "settled": line.row.settled,
+                **line.row.facts(),
                 "measure": line.measure.key,
                 "unit": line.measure.unit,
                 "values": {key: round(value, 3) for key, value in line.values.items()},

@@ -6,12 +6,14 @@ the ratios within each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
+from typing import Any, Protocol
 
 from benchmarks.messaging.rows import IN_MEMORY, KINDS, PEER_TO_PEER, Kind, Measure, Row
 from benchmarks.messaging.stacks import OURS, PROTON, RHEA, Pair, pairs
@@ -47,6 +49,19 @@ class Effort:
 QUICK = Effort(rounds=1, messages=1000, warm_up=2000, has_broker=False)
 
 
+class Titled(Protocol):
+    """A row of any table."""
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """What tells it from other rows, as plain data."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One number of one row.
@@ -58,7 +73,7 @@ class Line:
         ratios: how many times as good as a stack ours is, by stack without ours.
     """
 
-    row: Row
+    row: Titled
     measure: Measure
     values: dict[str, float]
     ratios: dict[str, float]
@@ -66,8 +81,9 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that was measured: the lines, and the stacks' names and versions by their keys, ours first."""
+    """All that was measured: what it is called, the lines, and the labels of the stacks by their keys."""
 
+    title: str
     lines: list[Line]
     labels: dict[str, str]
 
@@ -98,7 +114,7 @@ def measure_peers(chosen: Sequence[str] | None, effort: Effort, say: Say) -> Fin
         ]
         _warm_up(found, effort)
         lines = [line for row in rows for line in lines_of(row, found, effort)]
-        return Findings(lines, {pair.program.key: pair.client.label for pair in found})
+        return Findings("Whole peers", lines, {pair.program.key: pair.client.label for pair in found})
 
 
 def _broker(stack: ExitStack, say: Say) -> Broker | None:
@@ -124,18 +140,28 @@ def _warm_up(found: Sequence[Pair], effort: Effort) -> None:
 
 def lines_of(row: Row, found: Sequence[Pair], effort: Effort) -> Iterator[Line]:
     """Measure a row with all stacks that can do it, and give each of its numbers."""
-    able = [pair for pair in found if _can(pair, row.kind)]
     count = row.kind.count(effort.messages)
-    runs: dict[str, list[dict[str, float]]] = {pair.program.key: [] for pair in able}
-    for number in range(row.kind.rounds or effort.rounds):
-        turn = number % len(able) if able else 0
-        for pair in able[turn:] + able[:turn]:
-            runs[pair.program.key].append(row.kind.run(pair, row, count))
-    for measure in row.kind.measures:
-        yield _line(row, measure, {key: [run[measure.key] for run in own] for key, own in runs.items()})
+    runs = {
+        pair.program.key: partial(row.kind.run, pair, row, count) for pair in found if _can(pair, row.kind)
+    }
+    return medians(row, row.kind.measures, runs, row.kind.rounds or effort.rounds)
 
 
-def _line(row: Row, measure: Measure, found: dict[str, list[float]]) -> Line:
+def medians(
+    row: Titled, measures: Sequence[Measure], runs: Mapping[str, Callable[[], dict[str, float]]], rounds: int
+) -> Iterator[Line]:
+    """Let stacks take turns: ``runs`` has what runs each of them once, ours first."""
+    found: dict[str, list[dict[str, float]]] = {key: [] for key in runs}
+    keys = list(runs)
+    for number in range(rounds):
+        turn = number % len(keys) if keys else 0
+        for key in keys[turn:] + keys[:turn]:
+            found[key].append(runs[key]())
+    for measure in measures:
+        yield _line(row, measure, {key: [run[measure.key] for run in own] for key, own in found.items()})
+
+
+def _line(row: Titled, measure: Measure, found: dict[str, list[float]]) -> Line:
     """The medians of what was found by stack, round after round."""
     ratios = {}
     for key, peers in found.items():

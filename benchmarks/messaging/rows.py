@@ -102,6 +102,10 @@ class Row:
         parts = [self.kind.case, f"{self.size} B" * bool(self.size), mode * (len(self.kind.settle_modes) > 1)]
         return ", ".join(part for part in parts if part)
 
+    def facts(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {"case": self.kind.case, "size": self.size, "settled": self.settled}
+
     def job(self, role: str, count: int, **more: Any) -> Job:
         """A job for a worker that works on this row."""
         return Job(role, count, self.size, self.settled, **more)
@@ -162,7 +166,7 @@ def broker_round_trips(pair: Pair, row: Row, count: int) -> dict[str, float]:
     port, address = _queue(pair, row)
     result = pair.client.do(row.job("round trips", count + warm_up, port=port, address=address))
     pair.client.do(row.job("fetch", count + warm_up, port=port, address=address))
-    return _percentiles(result["micros"][warm_up:])
+    return percentiles(result["micros"][warm_up:])
 
 
 def round_trips(pair: Pair, row: Row, count: int) -> dict[str, float]:
@@ -172,11 +176,12 @@ def round_trips(pair: Pair, row: Row, count: int) -> dict[str, float]:
     port = pair.listener.answer()["port"]
     result = pair.client.do(row.job("round trips", count + warm_up, port=port))
     pair.listener.answer()
-    return _percentiles(result["micros"][warm_up:])
+    return percentiles(result["micros"][warm_up:])
 
 
-def _percentiles(micros: Sequence[float]) -> dict[str, float]:
-    ordered = sorted(micros)
+def percentiles(values: Sequence[float]) -> dict[str, float]:
+    """The middle one of some values, and the one that a hundredth of them exceed: p50 and p99."""
+    ordered = sorted(values)
     return {"p50": ordered[len(ordered) // 2], "p99": ordered[len(ordered) * 99 // 100]}
 
 

@@ -88,6 +88,10 @@ class Worker:
             raise WrongResultError(f"{self._child.name}: {content['error']}")
         return content
 
+    def go_on(self) -> None:
+        """Have a job end that waits for a line."""
+        self._child.say("")
+
     def do(self, job: Job) -> dict[str, Any]:
         """Give it a job and wait for the answer."""
         self.begin(job)

@@ -36,6 +36,9 @@ class Job:
         settled: whether the sender sends its messages settled.
         port: where on loopback to connect to; 0 for roles that connect to nothing.
         address: the queue on that node.
+        durable: whether messages are to survive the node.
+        timed: whether sender and receiver note when each message leaves and arrives.
+        rate: how many messages a second are sent, for roles that pace themselves.
     """
 
     role: str
@@ -44,6 +47,9 @@ class Job:
     settled: bool = False
     port: int = 0
     address: str = "bench"
+    durable: bool = False
+    timed: bool = False
+    rate: int = 0
 
     def bodies(self) -> list[bytes]:
         """The bodies in the order in which they have to arrive: each begins with its number."""
@@ -65,11 +71,18 @@ class Meter:
 
 
 class Inbox:
-    """Holds what arrives against the bodies that have to arrive."""
+    """Holds what arrives against the bodies that have to arrive.
+
+    Attributes:
+        count: how many have arrived.
+        times: when, in nanoseconds of the monotonic clock, if the job asks for that.
+    """
 
     def __init__(self, job: Job) -> None:
         self._expected = job.bodies()
+        self._is_timed = job.timed
         self.count = 0
+        self.times: list[int] = []
 
     @property
     def is_full(self) -> bool:
@@ -86,6 +99,8 @@ class Inbox:
         if number == len(self._expected) or body != self._expected[number]:
             raise WrongMessageError(f"message {number} has the body {bytes(body[:16]).hex()}...")
         self.count = number + 1
+        if self._is_timed:
+            self.times.append(time.monotonic_ns())
 
 
 def resident_octets() -> int | None:

@@ -129,7 +129,7 @@ def findings() -> Findings:
         Line(row, sender, {"ours": 15.5, "proton": 62.0}, {"proton": 4.0}),
         Line(Row(LINKS, 0, settled=False), LINKS.measures[0], {"rhea": 19.0}, {}),
     ]
-    return Findings(lines, {"ours": "amqpforge", "proton": "P", "rhea": "R"})
+    return Findings("Whole peers", lines, {"ours": "amqpforge", "proton": "P", "rhea": "R"})
 
 
 def test_the_table_holds_ratios_against_targets() -> None:
