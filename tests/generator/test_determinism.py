@@ -88,7 +88,7 @@ def test_formatted_output_comes_out_the_same(tmp_path: Path, formatted: Path) ->
     assert all(other == first for other in others)
 
 
-@pytest.mark.parametrize("target", ["python", "markdown"])
+@pytest.mark.parametrize("target", ["python", "spark", "markdown"])
 def test_shipped_targets_come_out_the_same_and_know_no_place(tmp_path: Path, target: str) -> None:
     first, *others = trees(tmp_path, "--target", target)
     assert len(first) > 10

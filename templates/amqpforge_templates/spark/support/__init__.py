@@ -1,0 +1,1 @@
+"""What the columns of all dialects share; not a public interface."""

@@ -1,0 +1,98 @@
+"""Arrow beside Spark: the Arrow type of a Spark type, and arrays with room between their values.
+
+A Python data source hands Spark record batches whose schema has to equal the one that Spark makes of the
+``StructType``, names and nullability of nested fields included; `arrow_type` makes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+__all__ = ["Array", "Batch", "Schema", "arrow_schema", "arrow_type", "compute", "spread"]
+
+# pyarrow has no types of its own for the checkers, so what it makes is Any to them; these say what is meant.
+Array = Any
+"""A ``pyarrow.Array``."""
+
+Batch = Any
+"""A ``pyarrow.RecordBatch``."""
+
+Schema = Any
+"""A ``pyarrow.Schema``."""
+
+compute: Any = pc
+"""The module ``pyarrow.compute``, whose functions are made when it is imported."""
+
+_PLAIN: dict[type[DataType], Any] = {
+    BinaryType: pa.binary(),
+    BooleanType: pa.bool_(),
+    ByteType: pa.int8(),
+    DoubleType: pa.float64(),
+    FloatType: pa.float32(),
+    IntegerType: pa.int32(),
+    LongType: pa.int64(),
+    ShortType: pa.int16(),
+    StringType: pa.string(),
+    TimestampType: pa.timestamp("us", "UTC"),
+}
+
+
+def arrow_type(spark: DataType) -> Any:
+    """The ``pyarrow.DataType`` that Spark takes for ``spark`` when times are in UTC.
+
+    Raises:
+        TypeError: no column of this package has the type.
+    """
+    if isinstance(spark, StructType):
+        return pa.struct([pa.field(field.name, arrow_type(field.dataType)) for field in spark.fields])
+    if isinstance(spark, MapType):
+        key = pa.field("key", arrow_type(spark.keyType), nullable=False)
+        return pa.map_(key, pa.field("value", arrow_type(spark.valueType)))
+    if isinstance(spark, ArrayType):
+        return pa.list_(pa.field("element", arrow_type(spark.elementType)))
+    if isinstance(spark, DecimalType):
+        return pa.decimal128(spark.precision, spark.scale)
+    plain = _PLAIN.get(type(spark))
+    if plain is None:
+        raise TypeError(f"{spark.simpleString()} is the type of no column here")
+    return plain
+
+
+def arrow_schema(spark: StructType) -> Schema:
+    """The ``pyarrow.Schema`` that Spark takes for the rows of ``spark``."""
+    return pa.schema(list(arrow_type(spark)))
+
+
+def spread(array: Array, present: Sequence[bool]) -> Array:
+    """The values of ``array`` where ``present`` is true, in their order, and nulls elsewhere.
+
+    ``present`` has as many true values as ``array`` has values.
+    """
+    if len(array) == len(present):
+        return array
+    if not len(array):
+        return pa.nulls(len(present), array.type)
+    mask = pa.array(present, pa.bool_())
+    places = compute.subtract(compute.cumulative_sum(mask.cast(pa.int32())), 1)
+    return array.take(compute.if_else(mask, places, None))
