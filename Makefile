@@ -12,12 +12,14 @@ ARGS ?=
 FUZZ_SECONDS ?= 60
 # A real conversation with a broker: SASL, a session, a sender and a receiver on one queue, six messages there and back.
 CAPTURE ?= tests/data/captures/p10-rmq-rhea-simple-small.pcapng
+# What the report of `make run` is about: real conversations of Proton and rhea with RabbitMQ.
+CAPTURES ?= 'tests/data/captures/p10-rmq-*.pcapng'
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run generate check lint types fresh format test test-slow chaos conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
+.PHONY: help run generate check lint types fresh typescript generate-typescript format test test-slow test-typescript chaos conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,17 +41,15 @@ DEV := $(STAMPS)/dev
 
 # --- daily work -------------------------------------------------------------------------------------------------------
 
-run: $(DEV) ## Regenerate the protocol package, then decode a captured conversation with it
-	@echo "== amqpforge-generate: XML definitions to Python =="
-	@$(BIN)/amqpforge-generate --force
-	@echo
-	@echo "== amqpforge decode $(CAPTURE) =="
-	@$(BIN)/amqpforge decode $(CAPTURE)
+run: $(DEV) ## Regenerate the protocol package, then take messages from a broker through Spark into a report
+	@echo "0. amqpforge-generate: XML definitions to Python"
+	@$(BIN)/amqpforge-generate --force --target python --target spark --target markdown
+	@$(PY) -m amqpforge.spark.demo --capture $(CAPTURE) --report $(CAPTURES)
 
 generate: $(DEV) ## Render generated/ and docs/reference from the definitions in spec/
-	$(BIN)/amqpforge-generate --target python --target markdown
+	$(BIN)/amqpforge-generate --target python --target spark --target markdown
 
-check: lint types fresh ## Lint, types (mypy strict, basedpyright), dependency rule, generated code is fresh
+check: lint types fresh typescript ## Lint, types (mypy strict, basedpyright, tsc), dependency rule, generated code is fresh
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -61,7 +61,41 @@ types: $(DEV)
 	$(BIN)/basedpyright
 
 fresh: $(DEV)
-	$(BIN)/amqpforge-generate --check --target python --target markdown
+	$(BIN)/amqpforge-generate --check --target python --target spark --target markdown
+
+# What formats, compiles and runs the TypeScript package; npm installs it where there is Node.
+NODE_TOOLS := tests/typescript/node_modules
+TSC := $(NODE_TOOLS)/.bin/tsc --project generated/typescript/amqp-1-0
+NODE := $(shell command -v npm 2>/dev/null)
+
+$(NODE_TOOLS)/.package-lock.json: tests/typescript/package.json tests/typescript/package-lock.json
+	npm ci --prefix tests/typescript --no-audit --no-fund
+	@touch $@
+
+ifeq ($(NODE),)
+typescript:
+	@echo "Node and npm are absent: the TypeScript package is neither compared with its templates nor compiled"
+
+generate-typescript test-typescript:
+	@echo "$@ needs Node 20 or later and npm" >&2; exit 1
+else
+typescript: $(DEV) $(NODE_TOOLS)/.package-lock.json
+	PATH="$(CURDIR)/$(NODE_TOOLS)/.bin:$$PATH" $(BIN)/amqpforge-generate --check --target typescript
+	$(TSC) --noEmit
+
+generate-typescript: $(DEV) $(NODE_TOOLS)/.package-lock.json ## Render the TypeScript package from the definitions in spec/
+	PATH="$(CURDIR)/$(NODE_TOOLS)/.bin:$$PATH" $(BIN)/amqpforge-generate --target typescript
+
+# What the package is held to; the last of its files stands for all.
+VECTORS := tests/typescript/build/vectors/captures.jsonl
+$(VECTORS): tests/typescript/vectors.py tests/codec/strategies.py $(wildcard generated/amqpforge_protocol/amqp_1_0/*.py) | $(DEV)
+	$(PY) -m tests.typescript.vectors $(@D)
+
+test-typescript: $(DEV) $(NODE_TOOLS)/.package-lock.json $(VECTORS) ## Hold the TypeScript package against the vectors, the captures and the Python package, in Node
+	$(TSC) --outDir tests/typescript/build/package
+	$(NODE_TOOLS)/.bin/tsc --project tests/typescript
+	node --test tests/typescript/*.test.js
+endif
 
 format: $(DEV) ## Format the handwritten code and mend what ruff can mend
 	$(BIN)/ruff check --fix .

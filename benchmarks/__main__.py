@@ -11,6 +11,7 @@ import json
 import platform
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from benchmarks import (
     messaging,
     processes,
     report,
+    typescript,
 )
 from benchmarks.broker import rows, scale
 from benchmarks.case import Case
@@ -51,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
             *messaging.CASES,
             rows.CASE,
             scale.CASE,
+            typescript.CASE,
         ],
         help="only this case",
     )
@@ -185,6 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         tables = _tables(options.case, QUICK if options.quick else Effort(), say)
         _show(tables, say)
+        scripted = typescript.measure(options.case, options.quick, say)
         findings = _findings(options.case, options.quick, say)
         through = _through_brokers(options.case, options.quick, say)
         effort = scale.Effort()
@@ -198,6 +202,8 @@ def main(arguments: list[str] | None = None) -> int:
         figures += _process_figures(say)
     if options.json:
         content = report.as_json(tables, figures)
+        if scripted:
+            content["typescript"] = [asdict(row) for row in scripted]
         if findings is not None:
             content["messaging"] = messaging.as_json(findings)
         if through is not None:

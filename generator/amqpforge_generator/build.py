@@ -112,6 +112,8 @@ def survey(request: Request) -> list[Plan]:
 def _formatter(target: Target) -> str:
     """Name and version of the formatter, so that a change of version makes its outputs stale."""
     tool = target.format.tool
+    if tool == "prettier":  # no package of Python: the target says which version it is
+        return " ".join((tool, *target.format.versions))
     try:
         return tool if tool == "none" else f"{tool} {version(tool)}"
     except PackageNotFoundError:
@@ -225,6 +227,8 @@ def _formatted(plans: Sequence[Plan], processes: int) -> list[dict[str, dict[str
                         item.text,
                         target.line_length,
                         target.format.versions,
+                        target.format.tool,
+                        Path(item.path).suffix,
                     )
                     for item in items
                     if _is_formatted(target, item)
@@ -246,7 +250,7 @@ def _formatted(plans: Sequence[Plan], processes: int) -> list[dict[str, dict[str
 
 
 def _is_formatted(target: Target, item: Rendered) -> bool:
-    return target.format.tool == "black" and item.path.endswith(target.format.suffixes)
+    return target.format.tool != "none" and item.path.endswith(target.format.suffixes)
 
 
 def _changes(plan: Plan, units: Mapping[str, Mapping[str, bytes]]) -> Changes:
@@ -267,7 +271,11 @@ def _changes(plan: Plan, units: Mapping[str, Mapping[str, bytes]]) -> Changes:
         if unit in plan.manifest.units
         for path in plan.manifest.units[unit].files
     }
-    around = files_around(plan.root, {*expected, *plan.manifest.files}) if plan.is_whole else ()
+    around = (
+        files_around(plan.root, {*expected, *plan.manifest.files}, plan.target.foreign)
+        if plan.is_whole
+        else ()
+    )
     gone = plan.manifest.files if plan.is_whole else before
     leftovers = sorted({*around, *(path for path in gone if path not in expected)})
     return compare(plan.root, contents, leftovers, mark=plan.mark, own=manifest.file_name)

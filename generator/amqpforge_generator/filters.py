@@ -230,7 +230,7 @@ class Text:
 
     def prose(self, text: object, indent: int = 0, width: int = 0) -> str:
         """Wrapped as ``docstring``, but without the marks that open and close it: a part of a longer one."""
-        return self._block(text, replace(self._target.docstring, first="", close=""), indent, width)
+        return self._block(text, replace(self._target.docstring, first="", open="", close=""), indent, width)
 
     def comment(self, text: object, indent: int = 0, width: int = 0) -> str:
         """A wrapped comment; ``indent`` spaces go before all lines but the first, ``width`` is in columns."""
@@ -242,8 +242,10 @@ class Text:
 
     def mentioned(self, names: Iterable[str], text: str) -> list[str]:
         """Those ``names`` that are words of the rendered ``text`` outside documentation blocks, by kind."""
-        mark = self._target.docstring.close
-        code = "".join(text.split(mark)[::2]) if mark else text
+        prose = self._target.docstring
+        first, close = (prose.open or prose.first).strip(), prose.close.strip()
+        blocks = f"{re.escape(first)}.*?{re.escape(close)}"
+        code = re.sub(blocks, "", text, flags=re.DOTALL) if first and close else text
         words = set(_WORD.findall(code))
         return by_kind((name for name in names if name in words), fold=True)
 
@@ -257,9 +259,9 @@ class Text:
         whole = prose.first + paragraphs[0] + prose.close
         if len(paragraphs) == 1 and len(whole) <= width:
             return whole
-        lines: list[str] = []
-        for paragraph in paragraphs:
-            if lines:
+        lines = [prose.open] if prose.open else []
+        for index, paragraph in enumerate(paragraphs):
+            if index:
                 lines.append(prose.blank)
             lines += textwrap.wrap(
                 paragraph,

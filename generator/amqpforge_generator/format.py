@@ -9,9 +9,13 @@ import gc
 import importlib
 import multiprocessing
 import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from amqpforge_generator.target import TargetErrors
@@ -22,16 +26,21 @@ _WORTH_A_POOL = 40_000
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A Python text and how black formats it: ``name`` is for messages, ``versions`` are like ``py311``."""
+    """A text and how it is formatted: ``name`` is for messages, ``versions`` as `target.Formatting` has them.
+
+    ``suffix``: what the name of the file ends in, from which prettier knows the language.
+    """
 
     name: str
     text: str
     line_length: int
     versions: tuple[str, ...]
+    tool: str = "black"
+    suffix: str = ".py"
 
 
 class Formatter:
-    """Formats Python texts with black, on other processes while more of them are being rendered.
+    """Formats texts: those for black on other processes, while more of them are being rendered.
 
     ``processes`` 0 means one a processor. The formatter has to be closed, best by ``with``.
     """
@@ -53,21 +62,30 @@ class Formatter:
         """Take further texts; they are begun at once when there is enough work for several processes."""
         self._jobs += jobs
         if self._pool is None:
-            if self._processes < 2 or sum(len(job.text) for job in self._jobs) < _WORTH_A_POOL:
+            size = sum(len(job.text) for job in self._jobs if job.tool == "black")
+            if self._processes < 2 or size < _WORTH_A_POOL:
                 return
             self._pool = _pool(self._processes)
         # Longest text first, so that no process is left alone with the biggest piece at the end.
-        waiting = [index for index in range(len(self._jobs)) if index not in self._begun]
+        waiting = [
+            index for index, job in enumerate(self._jobs) if index not in self._begun and job.tool == "black"
+        ]
         for index in sorted(waiting, key=lambda index: -len(self._jobs[index].text)):
             self._begun[index] = self._pool.submit(_format_one, self._jobs[index])
 
     def finish(self) -> list[str]:
         """The formatted texts, in the order in which they were added.
 
-        Raises TargetErrors for every text that black cannot read.
+        Raises TargetErrors for every text that its formatter cannot read, or for a formatter that is absent.
         """
+        others = [index for index, job in enumerate(self._jobs) if job.tool == "prettier"]
+        prettier = dict(zip(others, run_prettier([self._jobs[index] for index in others]), strict=True))
         answers = [
-            self._begun[index].result() if index in self._begun else _format_one(job)
+            prettier[index]
+            if index in prettier
+            else self._begun[index].result()
+            if index in self._begun
+            else _format_one(job)
             for index, job in enumerate(self._jobs)
         ]
         problems = [
@@ -78,6 +96,61 @@ class Formatter:
         if problems:
             raise TargetErrors(*problems)
         return [answer for _, answer in answers]
+
+
+def run_prettier(jobs: Sequence[Job]) -> list[tuple[bool, str]]:
+    """For each text, (True, formatted text), or (False, what is wrong with it).
+
+    One process formats all texts of one line length. Raises TargetErrors if there is no prettier of the
+    version that the target names on the PATH.
+    """
+    results: dict[int, tuple[bool, str]] = {}
+    kinds = {(job.versions, job.line_length) for job in jobs}
+    for versions, line_length in sorted(kinds):
+        same = [
+            index
+            for index, job in enumerate(jobs)
+            if (job.versions, job.line_length) == (versions, line_length)
+        ]
+        command = _find_prettier(versions[0])
+        with tempfile.TemporaryDirectory(prefix="amqpforge-prettier-") as folder:
+            files = [Path(folder, f"{index}{jobs[index].suffix}") for index in same]
+            for index, file in zip(same, files, strict=True):
+                file.write_text(jobs[index].text, encoding="utf-8")
+            options = [
+                "--no-config",
+                "--no-editorconfig",
+                "--log-level",
+                "error",
+                f"--print-width={line_length}",
+            ]
+            done = subprocess.run(
+                [command, *options, "--write", *(file.name for file in files)],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                check=False,
+            )
+            for index, file in zip(same, files, strict=True):
+                wrong = [line for line in done.stderr.splitlines() if f" {file.name}:" in line]
+                text = file.read_text(encoding="utf-8")
+                results[index] = (False, f"prettier: {wrong[0]}") if wrong else (True, text)
+            if done.returncode and all(fine for fine, _ in results.values()):
+                raise TargetErrors(f"{command}: {' '.join(done.stderr.split()) or 'failed without a word'}")
+    return [results[index] for index in range(len(jobs))]
+
+
+def _find_prettier(version: str) -> str:
+    """The command ``prettier``, which has to be of this version. Raises TargetErrors."""
+    hint = f"install it with: npm install --global prettier@{version} (or put its folder on the PATH)"
+    command = shutil.which("prettier")
+    if command is None:
+        raise TargetErrors(f"prettier is not on the PATH, and what is stale is formatted with it; {hint}")
+    found = subprocess.run([command, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    if found != version:
+        raise TargetErrors(f"{command} is prettier {found or 'of no known version'}, not {version}; {hint}")
+    return command
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:

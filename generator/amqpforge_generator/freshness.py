@@ -149,18 +149,17 @@ def is_intact(root: Path, files: Mapping[str, str]) -> bool:
         return False
 
 
-def files_around(root: Path, expected: Iterable[str]) -> Iterator[str]:
+def files_around(root: Path, expected: Iterable[str], foreign: Iterable[str] = ()) -> Iterator[str]:
     """Files not ``expected`` that lie where outputs do: in ``root`` itself and in its folders for them.
 
-    Hidden files and folders and compiled Python are passed over.
+    Hidden files and folders, compiled Python and what is named in ``foreign`` are passed over.
     """
     known = frozenset(expected)
+    strange = {"__pycache__", *foreign}
     tops = sorted({path.split("/", 1)[0] for path in known if "/" in path})
     candidates = [file for file in sorted(root.glob("*")) if file.is_file()]
     candidates += [file for top in tops for file in sorted((root / top).rglob("*")) if file.is_file()]
     for file in candidates:
         path = file.relative_to(root)
-        if path.as_posix() not in known and not any(
-            p.startswith(".") or p == "__pycache__" for p in path.parts
-        ):
+        if path.as_posix() not in known and not any(p.startswith(".") or p in strange for p in path.parts):
             yield path.as_posix()

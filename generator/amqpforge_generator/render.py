@@ -286,7 +286,10 @@ def _render_one(
     path = render.path
     try:
         path = _path(environment, render.path, variables)
-        text = environment.get_template(render.template).render(variables)
+        notice = notice_lines(target, sources)
+        text = environment.get_template(render.template).render({**variables, "notice": notice})
+        if not render.has_header and notice[0] not in text:
+            raise ValueError("has no header, so it has to print the notice: {{ notice[0] | quote }}")
     except TemplateSyntaxError as error:
         problems.append(
             f"{error.filename or target.folder / render.template}:{error.lineno}: {error.message}"
@@ -294,7 +297,8 @@ def _render_one(
     except (TemplateError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         problems.append(f"{_place(error, target.folder, render)}: {_message(error)} [{path}]")
     else:
-        results.append(Rendered(path, _joined(header_text(target, sources), text), render.template))
+        header = header_text(target, sources) if render.has_header else ""
+        results.append(Rendered(path, _joined(header, text), render.template))
 
 
 def _place(error: Exception, folder: Path, render: Render) -> str:
@@ -327,11 +331,16 @@ def _path(environment: SandboxedEnvironment, pattern: str, variables: Mapping[st
     return "".join(parts)
 
 
+def notice_lines(target: Target, sources: tuple[Source, ...]) -> list[str]:
+    """The lines of the notice: what made the output, and the digests of what it was made from."""
+    made = f"{header_mark(target.name)}: do not edit, change the sources and generate again."
+    return [made, *(f"source {source.label} sha256 {source.sha256}" for source in sources)]
+
+
 def header_text(target: Target, sources: tuple[Source, ...]) -> str:
-    """The notice at the top of every output: what made it, and the digests of what it was made from."""
+    """The notice at the top of an output, spelled as the target wants it."""
     header = target.header
-    lines = [f"{header_mark(target.name)}: do not edit, change the sources and generate again."]
-    lines += [f"source {source.label} sha256 {source.sha256}" for source in sources]
+    lines = notice_lines(target, sources)
     opening = [header.open] if header.open else []
     closing = [header.close] if header.close else []
     return header.before + "\n".join([*opening, *(header.prefix + line for line in lines), *closing]) + "\n"
@@ -340,4 +349,4 @@ def header_text(target: Target, sources: tuple[Source, ...]) -> str:
 def _joined(header: str, text: str) -> str:
     """Header, an empty line and the text, with one kind of line ending and exactly one at the end."""
     body = re.sub(r"\r\n?", "\n", text).strip("\n")
-    return f"{header}\n{body}\n" if body else header
+    return f"{header}\n{body}\n" if header and body else header or f"{body}\n"

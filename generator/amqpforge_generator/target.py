@@ -17,7 +17,7 @@ from typing import cast
 TARGET_FILE = "target.toml"
 EACH = ("once", "dialect", "module", "section", "type", "class", "machine")
 STYLES = ("snake", "upper", "pascal", "camel", "kebab", "lower")
-FORMATTERS = ("none", "black")
+FORMATTERS = ("none", "black", "prettier")
 CONTENTS = (
     *("types", "primitives", "restricted", "composites", "described", "parts", "definitions", "classes"),
     *("machines", "fields", "choices", "encodings", "methods", "guards"),
@@ -65,12 +65,16 @@ class Selector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Render:
-    """One template, the items it renders for, and where the result goes (relative to the output root)."""
+    """One template, the items it renders for, and where the result goes (relative to the output root).
+
+    ``has_header``: the notice goes in front of the output; otherwise the template prints it, from ``notice``.
+    """
 
     template: str
     each: str
     path: str
     when: Selector = Selector()
+    has_header: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +97,10 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatting:
-    """The formatter for outputs that end in one of ``suffixes``; ``versions`` are black's target versions."""
+    """The formatter for outputs that end in one of ``suffixes``.
+
+    ``versions`` are the versions of Python that black writes for, or the one version of prettier to use.
+    """
 
     tool: str = "none"
     suffixes: tuple[str, ...] = ()
@@ -123,11 +130,13 @@ class Prose:
     """A comment or documentation block.
 
     ``first`` precedes the first line and ``prefix`` every further one; a text of one line is ``first + text +
-    close``, a longer one has ``close`` on a line of its own. ``escapes`` apply everywhere; ``end_escapes`` to
+    close``, a longer one has ``close`` on a line of its own, and so it has ``open``, where there is one, in
+    place of ``first``. ``escapes`` apply everywhere; ``end_escapes`` to
     the last characters of the text, where they would touch ``close``.
     """
 
     first: str = "# "
+    open: str = ""
     prefix: str = "# "
     close: str = ""
     blank: str = "#"
@@ -160,12 +169,16 @@ class Literals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """All of ``target.toml``; ``output`` is the output root relative to the project, ``values`` free data."""
+    """All of ``target.toml``; ``output`` is the output root relative to the project, ``values`` free data.
+
+    ``foreign`` names files and folders below the output root that are left alone, whoever made them.
+    """
 
     name: str
     folder: Path
     output: str
     line_length: int = 100
+    foreign: tuple[str, ...] = ()
     reference: str = ""
     renders: tuple[Render, ...] = ()
     copies: tuple[Copy, ...] = ()
@@ -205,6 +218,7 @@ def _target(top: _Table, folder: Path) -> Target:
         folder=folder,
         output=top.path("output"),
         line_length=top.number("line_length", 100),
+        foreign=top.texts("foreign"),
         reference=text.text("reference", ""),
         renders=tuple(_render(table, folder) for table in top.tables("render")),
         copies=tuple(_copy(table, folder) for table in top.tables("copy")),
@@ -238,6 +252,7 @@ def _render(table: _Table, folder: Path) -> Render:
         each=table.one_of("each", EACH, None),
         path=table.path("path"),
         when=when,
+        has_header=table.truth("header", True),
     )
     table.close()
     return render
@@ -267,6 +282,8 @@ def _formatting(table: _Table) -> Formatting:
         suffixes=table.texts("suffixes"),
         versions=table.texts("versions"),
     )
+    if formatting.tool == "prettier" and len(formatting.versions) != 1:
+        table.complain("prettier needs versions to name the one to use, such as 3.6.2")
     table.close()
     return formatting
 
@@ -293,6 +310,7 @@ def _prose(table: _Table, usual: Prose) -> Prose:
     prefix = table.text("prefix", usual.prefix)
     prose = Prose(
         first=table.text("first", prefix),
+        open=table.text("open", usual.open),
         prefix=prefix,
         close=table.text("close", usual.close),
         blank=table.text("blank", prefix.rstrip()),
@@ -358,6 +376,13 @@ class _Table:
         if isinstance(value, int) and not isinstance(value, bool) and 40 <= value <= 1000:
             return value
         self.complain(f"{key} must be a whole number from 40 to 1000")
+        return default
+
+    def truth(self, key: str, default: bool) -> bool:
+        value = self._take(key, default)
+        if isinstance(value, bool):
+            return value
+        self.complain(f"{key} must be true or false")
         return default
 
     def texts(self, key: str, words: tuple[str, ...] = ()) -> tuple[str, ...]:
