@@ -1,0 +1,238 @@
+"""Following one capture or stream dump from any place that was marked before.
+
+A `Walk` is all that is known of the connections of a file at some place in it: sequence numbers, held
+segments, incomplete frames and messages. It can be pickled, so that a task goes on where the pass over the
+file that marked the place was; the frames that it finds are those that one reader of the whole file would
+find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from amqpforge.capture.dialects import MAGIC
+from amqpforge.capture.errors import CaptureError
+from amqpforge.capture.hextext import unhex
+from amqpforge.capture.network import SegmentReader
+from amqpforge.capture.packet import Packet
+from amqpforge.capture.pcap import read_pcap
+from amqpforge.capture.pcapng import read_pcapng
+from amqpforge.capture.reader import Format
+from amqpforge.capture.record import Header, Record
+from amqpforge.capture.source import Remark, Source
+from amqpforge.capture.tcp import Assembler, Data, Direction, Event, Gap, Half, TcpLimits
+
+from .cutting import Connection, Outlet
+from .joining import Joiner, Way
+from .rows import UNKNOWN, Origin, Rows
+
+__all__ = ["PACKET_READERS", "Walk"]
+
+PACKET_READERS: Final[dict[Format, Callable[[Source, Remark], Iterator[Packet]]]] = {
+    "pcap": read_pcap,
+    "pcapng": read_pcapng,
+}
+"""The formats that consist of packets."""
+
+_PIECE: Final = 64 * 1024  # octets of a stream dump at a time
+_LIMITS: Final = TcpLimits(streams=16_384)
+_AMQP_1_0: Final = "amqp_1_0"
+
+
+class Walk:
+    """What is known of the connections of a file at some place in it.
+
+    Attributes:
+        packets: how many were read before.
+        offset: of a stream dump: octets that were read before.
+    """
+
+    def __init__(self, dialect: str, direction: Direction, *, sections: bool) -> None:
+        """At the beginning of a file.
+
+        Args:
+            dialect: what a connection is taken for that was captured from the middle.
+            direction: of a stream dump.
+            sections: whether messages are put together.
+        """
+        self.packets = 0
+        self.offset = 0
+        self._packet: int | None = None
+        self._dialect = dialect
+        self._direction: Direction = direction
+        self._assembler = Assembler(_LIMITS)
+        self._segments = SegmentReader()
+        self._connections: dict[int, Connection] = {}
+        self._joiner = Joiner() if sections else None
+        self._outlet = Outlet()
+        self._rows: Rows | None = None
+        self._origins: dict[Way, Origin] = {}
+        self._way: Way = (0, direction)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_rows": None, "_origins": {}}
+
+    def rows(self, source: Source, form: Format, rows: Rows | None, *, is_last: bool) -> Iterator[Any]:
+        """Go on with what `source` has, to its end, and yield record batches of what is found.
+
+        Args:
+            source: the octets of the file from this place on, behind what a reader needs of its beginning.
+            form: of the file.
+            rows: makes the batches; None: nothing is yielded, what is found is only passed.
+            is_last: whether the file ends there.
+        """
+        self._rows = rows
+        self._connect(rows)
+        steps = self._packets(source, form, is_last) if form in PACKET_READERS else self._dump(source, form)
+        damage: CaptureError | None = None
+        try:
+            for packet, octets in steps:
+                if rows is not None and rows.close(packet, octets):
+                    yield from rows.batches()
+        except CaptureError as error:
+            damage = error
+        if is_last or damage is not None:
+            self._finish(form)
+        if damage is not None:
+            self.remark(str(damage))
+        if rows is not None:
+            rows.close(None, 0)
+            yield from rows.batches()
+
+    def remark(self, text: str) -> None:
+        """Something is odd about the file as a whole: a row without a stream."""
+        if self._rows is not None:
+            self._rows.error(text, UNKNOWN, None, None, self._dialect)
+
+    # --- packets and pieces ---
+
+    def _packets(self, source: Source, form: Format, is_last: bool) -> Iterator[tuple[int, int]]:
+        read, feed, take = self._segments.read, self._assembler.feed, self._event
+        remark = self.remark if is_last else _ignore
+        for time, link_type, data in PACKET_READERS[form](source, remark):
+            self.packets += 1
+            self._packet = self.packets
+            segment = read(link_type, data)
+            if segment is not None:
+                events = feed(time, segment)
+                if events:
+                    for event in events:
+                        take(event)
+                    yield self.packets, len(data)
+
+    def _dump(self, source: Source, form: Format) -> Iterator[tuple[None, int]]:
+        read = unhex(source.read) if form == "hex" else source.read
+        connection = self._connections.get(0) or self._connection(0, beginning=False)
+        way = self._way = (0, self._direction)
+        self._outlet.origin = (0, None, None, None, None, self._direction)
+        while piece := read(_PIECE):
+            self._records(connection.data(way[1], self.offset, None, piece))
+            self.offset += len(piece)
+            yield None, len(piece)
+
+    def _finish(self, form: Format) -> None:
+        """The file is over: what shows only now came with no packet."""
+        self._packet = None
+        if form in PACKET_READERS:
+            for event in self._assembler.finish():
+                self._event(event)
+            for reason, count in self._segments.skipped.items():
+                self.remark(f"skipped: {count} {reason}")
+        elif (connection := self._connections.get(0)) is not None:
+            self._records(connection.end(self._direction, self.offset, None, False))
+            if self._rows is not None:
+                self._rows.end(None, None, self._outlet.origin, self.offset, closed=False)
+
+    def _event(self, event: Event) -> None:
+        half, offset, time = event.half, event.offset, event.time
+        number, direction = half.stream.number, half.direction
+        way = self._way = (number, direction)
+        outlet = self._outlet
+        outlet.origin = self._origins.get(way) or self._origin(way, half)
+        outlet.time = None if time is None else time // 1000
+        connection = self._connections.get(number) or self._connection(
+            number, beginning=half.stream.handshake
+        )
+        if isinstance(event, Data):
+            records = connection.data(direction, offset, time, event.data)
+            if records:
+                self._records(records)
+            return
+        joiner = self._joiner
+        if isinstance(event, Gap):
+            self._records(connection.gap(direction, offset, time, event.length))
+            if joiner is not None:
+                joiner.gap(way)
+            return
+        self._records(connection.end(direction, offset, time, event.closed))
+        if self._rows is not None:
+            self._rows.end(self._packet, outlet.time, outlet.origin, offset, closed=event.closed)
+        if joiner is not None:
+            joiner.end(way)
+        if all(half.ended for half in half.stream.halves):
+            del self._connections[number]
+            for name in ("c2s", "s2c"):
+                self._origins.pop((number, name), None)
+
+    def _connection(self, number: int, *, beginning: bool) -> Connection:
+        made = self._connections[number] = Connection(
+            number, beginning=beginning, usual=self._dialect, outlet=self._outlet
+        )
+        return made
+
+    def _origin(self, way: Way, half: Half) -> Origin:
+        stream = half.stream
+        client, server = stream.client, stream.server
+        ends = (client, server) if way[1] == "c2s" else (server, client)
+        (source, source_port), (destination, destination_port) = ends
+        origin = (way[0], source, source_port, destination, destination_port, way[1])
+        self._origins[way] = origin
+        return origin
+
+    # --- what is found ---
+
+    def _connect(self, rows: Rows | None) -> None:
+        """Lead the frames of AMQP 1.0 to `rows`, and the joiner."""
+        outlet, joiner = self._outlet, self._joiner
+        outlet.sized = outlet.take = append = None
+        if rows is not None:
+            outlet.take = append = rows.of(_AMQP_1_0).append
+            outlet.sized = rows.sizes[_AMQP_1_0].append
+        if joiner is None:
+            return
+        join = joiner.take
+
+        def take(octets: bytes, origin: Origin, time: int | None, offset: int) -> None:
+            message = join(self._way, octets)
+            if append is not None:
+                append(octets, origin, time, offset, message)
+
+        outlet.take = take
+
+    def _records(self, records: list[Record]) -> None:
+        """Headers and errors, and frames that were found by searching or are of other dialects."""
+        rows, outlet = self._rows, self._outlet
+        origin, time = outlet.origin, outlet.time
+        for record in records:
+            dialect = self._package(record)
+            if record.octets and dialect == _AMQP_1_0:
+                outlet.pass_on(record.octets, record.offset)
+            elif rows is None:
+                continue
+            elif record.octets:
+                rows.frame(record.octets, origin, time, record.offset, dialect)
+            elif isinstance(record.value, Header):
+                rows.frame(MAGIC + bytes(record.value), origin, time, record.offset, dialect)
+            else:
+                rows.error(record.reason or "", origin, time, record.offset, dialect)
+
+    def _package(self, record: Record) -> str:
+        if record.dialect is not None:
+            return record.dialect.__name__.rpartition(".")[2]
+        known = self._connections[self._way[0]].dialect
+        return (known.package if known is not None else "") or self._dialect
+
+
+def _ignore(text: str) -> None:
+    """Another part of the file tells what is odd about the whole."""

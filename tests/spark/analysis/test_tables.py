@@ -1,0 +1,131 @@
+"""The tables, as Spark makes them of real conversations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from amqpforge.spark import analysis
+from tests.engine.observing import a_transfer
+from tests.spark.analysis.observing import conversation
+from tests.spark.analysis.test_planted import client, over, ready
+from tests.spark.capture.reading import FOLDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@pytest.fixture(scope="module")
+def frames(spark: SparkSession) -> DataFrame:
+    reader = spark.read.format("amqp_capture").option("pathGlobFilter", "p10-*.pcapng")
+    return reader.load(str(FOLDER)).cache()
+
+
+@pytest.fixture(scope="module")
+def observations(frames: DataFrame) -> DataFrame:
+    return analysis.observe(frames).cache()
+
+
+def of(table: DataFrame, name: str) -> DataFrame:
+    return table.where(f"file like '%/{name}.pcapng'")
+
+
+def test_outcomes(observations: DataFrame) -> None:
+    found = of(analysis.deliveries(observations), "p10-rhea-outcomes").groupBy("outcome").count().collect()
+    assert {row.outcome: row["count"] for row in found} == {
+        "accepted": 2,
+        "rejected": 1,
+        "released": 2,
+        "modified": 2,
+    }
+
+
+def test_links_tell_what_went_through_them(observations: DataFrame) -> None:
+    (row,) = of(analysis.links(observations), "p10-proton-many-small").where("sender = 'client'").collect()
+    assert (row.deliveries, row.unsettled, row.outcomes) == (1000, 0, {"accepted": 1000})
+    assert row.seconds > 0
+    assert row.deliveries_per_second == pytest.approx(1000 / row.seconds)
+    (session,) = of(analysis.sessions(observations), "p10-proton-many-small").collect()
+    assert (session.client_transfers, session.server_transfers) == (1000, 1000)
+    (most,) = (
+        of(analysis.unsettled(observations), "p10-proton-many-small").where("sender = 'client'").collect()
+    )
+    assert 1 <= most.most_unsettled <= 1000
+
+
+def test_throughput_adds_up(observations: DataFrame) -> None:
+    table = of(analysis.throughput(observations, "10 milliseconds"), "p10-proton-many-small")
+    parts = table.where("sender = 'client'").collect()
+    assert sum(row.deliveries for row in parts) == 1000
+    assert len(parts) > 1
+
+
+def test_latency(observations: DataFrame) -> None:
+    rows = of(analysis.latency(observations), "p10-proton-many-small").where("sender = 'client'").collect()
+    (row,) = rows
+    assert row.deliveries == 1000
+    assert 0 < row.p50 <= row["p99"] <= row.most
+    assert 0 < row["mean"] <= row.most
+
+
+def test_credit_and_starvation(observations: DataFrame) -> None:
+    assert of(analysis.credit(observations), "p10-proton-many-small").where("credit > 0").count() > 0
+    assert of(analysis.starvation(observations), "p10-proton-many-small").where("seconds >= 0").count() > 0
+
+
+def test_violations_are_those_of_check(observations: DataFrame) -> None:
+    found = of(analysis.violations(observations), "p10-rhea-transfer-before-attach").collect()
+    assert {(row.stream, row.end, row.rule, row.frame) for row in found} == {
+        (0, "server", "unattached-handle", 25),
+        (0, "client", "close", 25),
+    }
+    assert of(analysis.violations(observations), "p10-proton-many-small").count() == 0
+
+
+def test_every_connection_is_there_once(frames: DataFrame, observations: DataFrame) -> None:
+    streams = frames.where("kind in ('amqp', 'sasl', 'header')").select("file", "stream").distinct().count()
+    assert analysis.connections(observations).count() == streams
+    assert analysis.connections(observations).select("file", "stream").distinct().count() == streams
+
+
+def test_errors_by_condition(frames: DataFrame) -> None:
+    rows = analysis.errors_by_condition(of(frames, "p10-rmq-proton-attach-errors")).collect()
+    assert rows
+    assert all(row.name in ("close", "end", "detach") and row.condition.startswith("amqp:") for row in rows)
+    assert (
+        sum(row["count"] for row in rows)
+        == of(frames, "p10-rmq-proton-attach-errors")
+        .where("close.error is not null or detach.error is not null or end.error is not null")
+        .count()
+    )
+
+
+def test_redeliveries(frames: DataFrame) -> None:
+    rows = analysis.redeliveries(of(frames, "p10-proton-outcomes")).collect()
+    assert all(row.delivery_count > 0 or row.resumed for row in rows)
+    expected = of(frames, "p10-proton-outcomes").where("message.header.delivery_count > 0").count()
+    assert len(rows) == expected
+
+
+def test_a_planted_violation(spark: SparkSession, tmp_path: Path) -> None:
+    path = conversation(tmp_path, *ready(1), *client(a_transfer(0), a_transfer(1)), *over())
+    frames = spark.read.format("amqp_capture").load(str(path))
+    (row,) = analysis.violations(analysis.observe(frames)).collect()
+    assert (row.end, row.rule, row["name"]) == ("client", "link-credit", "transfer")
+    culprit = frames.where(
+        f"packet = {row.packet} and direction = '{row.direction}' and offset = {row.offset}"
+    )
+    assert [found.transfer.delivery_id for found in culprit.collect()] == [1]
+
+
+def test_what_is_not_frames_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match=r"the columns file, stream, .* are missing"):
+        analysis.observe(spark.range(1))
+    with pytest.raises(ValueError, match=r"make them with observe"):
+        analysis.links(spark.range(1))
+    reader = spark.read.format("amqp_capture").option("sections", "false")
+    bare = reader.load(str(FOLDER))
+    with pytest.raises(ValueError, match="sections=true"):
+        analysis.redeliveries(bare)
