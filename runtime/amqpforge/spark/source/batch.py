@@ -1,0 +1,100 @@
+"""``spark.read.format("amqp")``: what nodes hold just now, as copies; or taken from them into a spool.
+
+Spark runs ``read()`` again for each action, so that what is read must not change by it. A copy leaves
+everything where it is. With ``mode=consume`` messages go into the spool first, once for each ``load()``, and
+each action reads that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from amqpforge.errors import AmqpforgeError
+from amqpforge.loop_thread import LoopThread
+
+from .browse import Browser, resolve
+from .live import Live
+from .segment import Rows, decode_segment
+from .stream import SegmentPartition, read_segments, split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .options import ReadOptions
+
+__all__ = ["AddressPartition", "AmqpBatchReader"]
+
+_OWNER: Final = "batches"
+"""The owner of a spool that batches fill: none that a stream can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddressPartition(InputPartition):
+    """A node to be copied by one task."""
+
+    address: str
+
+
+class AmqpBatchReader(DataSourceReader):
+    """Reads a batch."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        """``options``: those of a batch."""
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """A task for each node; where messages are consumed they are taken now, and tasks read the spool.
+
+        Raises:
+            AmqpforgeError: the peer or the spool is of no use.
+        """
+        if self._options.consumes:
+            return [*self._consume()]
+        return [AddressPartition(address) for address in resolve(self._options)]
+
+    def _consume(self) -> list[SegmentPartition]:
+        """Take what there is; what the spool holds from earlier times comes first."""
+        live = Live(self._options, once=True)
+        try:
+            live.spool.own(_OWNER)
+            while not live.is_over:
+                live.wait_beyond(live.spool.next)
+            live.check()
+            segments = live.spool.range(live.spool.first, live.spool.next)
+            return split(live.spool.folder, segments) or [SegmentPartition(())]
+        finally:
+            live.stop()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition.
+
+        Raises:
+            AmqpforgeError: the peer is lost meanwhile, or the spool cannot be read.
+        """
+        if isinstance(partition, SegmentPartition):
+            return read_segments(partition)
+        if not isinstance(partition, AddressPartition):
+            raise AmqpforgeError(f"{partition!r} is no part of a batch")
+        return self._copy(partition.address)
+
+    def _copy(self, address: str) -> Iterator[pa.RecordBatch]:
+        """Copies of the messages of a node, some thousand at a time."""
+        thread = LoopThread("amqpforge spark browser")
+        browser = Browser(self._options, address)
+        try:
+            thread.submit(browser.open()).result()
+            while (deliveries := thread.submit(browser.some()).result()) is not None:
+                rows = Rows()
+                now = time.time_ns() // 1000
+                for tag, message_format, payload in deliveries:
+                    rows.append(address, browser.link, tag, now, message_format, payload)
+                if len(rows):
+                    yield from decode_segment(rows.batch())
+        finally:
+            thread.submit(browser.close()).result()
+            thread.end()

@@ -1,0 +1,103 @@
+"""A segment of the spool: messages as they came, and what is known of them, as one Arrow record batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from amqpforge.errors import AmqpforgeError
+
+__all__ = ["SCHEMA", "Rows", "SpoolError", "decode_segment", "encode_segment", "read_segment"]
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("address", pa.string()),
+        pa.field("link", pa.string()),
+        pa.field("delivery_tag", pa.binary()),
+        pa.field("received_at", pa.timestamp("us", tz="UTC")),
+        pa.field("message_format", pa.int64()),
+        pa.field("payload", pa.binary()),
+    ]
+)
+"""The columns of a segment. ``payload`` has the octets of the whole message."""
+
+_ROWS: Final = 10_000
+"""Rows that are decoded at once."""
+
+
+class SpoolError(AmqpforgeError):
+    """The spool cannot do what it is there for. No message is lost: what is not in it was not settled."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows on their way into a segment, a list for each column; ``received`` is microseconds since 1970."""
+
+    addresses: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+    tags: list[bytes] = field(default_factory=list)
+    received: list[int] = field(default_factory=list)
+    formats: list[int] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def append(
+        self, address: str, link: str, tag: bytes, received: int, message_format: int, payload: bytes
+    ) -> None:
+        """Add a message."""
+        self.addresses.append(address)
+        self.links.append(link)
+        self.tags.append(tag)
+        self.received.append(received)
+        self.formats.append(message_format)
+        self.payloads.append(payload)
+
+    def batch(self) -> pa.RecordBatch:
+        """The rows as a record batch of :data:`SCHEMA`."""
+        columns = (self.addresses, self.links, self.tags, self.received, self.formats, self.payloads)
+        arrays = [pa.array(values, one.type) for values, one in zip(columns, SCHEMA, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def encode_segment(batch: pa.RecordBatch) -> pa.Buffer:
+    """The octets of a segment file."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, SCHEMA) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def read_segment(path: Path) -> pa.RecordBatch:
+    """What a segment file holds.
+
+    Raises:
+        SpoolError: it is not there, cannot be read or is damaged.
+    """
+    try:
+        with pa.memory_map(str(path)) as source:
+            reader = pa.ipc.open_file(source)
+            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    except FileNotFoundError:
+        raise SpoolError(
+            f"the segment {path} is not there: the spool has to be on storage that the driver and all "
+            "executors mount at the same path, and nobody else may delete from it"
+        ) from None
+    except (OSError, pa.ArrowInvalid) as error:
+        raise SpoolError(f"the segment {path} cannot be read: {error}") from error
+    if len(batches) != 1 or not batches[0].schema.equals(SCHEMA):
+        raise SpoolError(f"the segment {path} has not the columns of a segment")
+    return batches[0]
+
+
+def decode_segment(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment as columns of messages. Octets that are no message become a row that says so."""
+    from amqpforge_spark.amqp_1_0 import decode_messages
+
+    for start in range(0, batch.num_rows, _ROWS):
+        yield decode_messages(batch.slice(start, _ROWS))

@@ -1,0 +1,296 @@
+"""The spool: a folder of segments that holds what was taken from the peer until Spark has committed it.
+
+Its files, beside the lock:
+
+- ``spool.json``: what this spool is, and the query that it belongs to;
+- ``NUMBER-ROWS-OCTETS.arrow``: the segments. Numbers begin with 0, have no gaps and are never used twice: the
+  segment with the highest number stays until there is another one;
+- ``links.json``: the links that the peer may still know from here;
+- ``settled.json``: up to which segment the peer has confirmed. It may lag behind, and is not synced.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from .durable import TEMPORARY, FolderLock, as_spool_error, read_json, write_file
+from .segment import SpoolError, encode_segment
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Link", "Segment", "Spool"]
+
+_NAME: Final = re.compile(r"(\d{12})-(\d+)-(\d+)\.arrow", re.ASCII)
+_VERSION: Final = 1
+_OWN_FILES: Final = frozenset(("lock", "spool.json", "links.json", "settled.json"))
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment.
+
+    Attributes:
+        number: its place, from 0.
+        rows: how many messages it has.
+        octets: how many octets they have.
+    """
+
+    number: int
+    rows: int
+    octets: int
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.number:012d}-{self.rows}-{self.octets}.arrow"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link that the peer may still know: its name, and the address of its node."""
+
+    name: str
+    address: str
+
+
+class Spool:
+    """A spool that this process has to itself. All methods may be called from any thread.
+
+    Attributes:
+        folder: where it is.
+        id: what tells it from other spools.
+        owner: the query that it belongs to; None: none yet.
+        links: the links that the peer may still know from here.
+    """
+
+    def __init__(self, folder: Path, *, timeout: float = 10.0) -> None:
+        """Open a spool, or make one.
+
+        Args:
+            folder: where; it is made if it is not there.
+            timeout: seconds to wait for another process that has it.
+
+        Raises:
+            SpoolError: it cannot be used, is in use, or something else is in the folder.
+        """
+        self.folder = folder
+        self._guard = threading.RLock()
+        self._lock = FolderLock(folder)
+        with as_spool_error(f"opening the spool {folder}"):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._refuse_strangers()
+            self._lock.take(timeout)
+        try:
+            with as_spool_error(f"opening the spool {folder}"):
+                self._load()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _refuse_strangers(self) -> None:
+        names = {path.name for path in self.folder.iterdir()}
+        if "spool.json" in names:
+            return
+        others = sorted(name for name in names - _OWN_FILES if not name.startswith(TEMPORARY))
+        if others:
+            raise SpoolError(
+                f"the folder {self.folder} is no spool and not empty (it has {others[0]!r:.80}): give "
+                "'spoolLocation' a folder of its own"
+            )
+
+    def _load(self) -> None:
+        """Sweep away what was not finished, and find what is there."""
+        found: list[Segment] = []
+        for path in self.folder.iterdir():
+            if path.name.startswith(TEMPORARY):
+                path.unlink()
+            elif match := _NAME.fullmatch(path.name):
+                found.append(Segment(*map(int, match.groups())))
+        found.sort(key=lambda segment: segment.number)
+        for before, after in pairwise(found):
+            if after.number != before.number + 1:
+                raise SpoolError(
+                    f"the spool {self.folder} has the segments {before.number} and {after.number} and not "
+                    "those between: someone has deleted what may not have been read"
+                )
+        about = read_json(self.folder / "spool.json")
+        if about is None:
+            about = {"version": _VERSION, "id": uuid4().hex, "owner": None}
+            write_file(self.folder, "spool.json", json.dumps(about).encode())
+        elif about.get("version") != _VERSION:
+            raise SpoolError(f"the spool {self.folder} is of version {about.get('version')}, not {_VERSION}")
+        self.id: str = about["id"]
+        self.owner: str | None = about["owner"]
+        self.links = [Link(*pair) for pair in read_json(self.folder / "links.json") or ()]
+        self._segments = deque(found)
+        self._next = found[-1].number + 1 if found else 0
+        self._committed = 0
+        self._is_broken = False
+        told = read_json(self.folder / "settled.json") or 0
+        self._unconfirmed = {one.number: None for one in found if one.number >= told}
+        self._told_settled = told
+        self.octets = sum(one.octets for one in found)
+        self.rows = sum(one.rows for one in found)
+
+    def close(self) -> None:
+        """Let another process use it."""
+        self._lock.release()
+
+    # --- what is in it --------------------------------------------------------------------------------------
+
+    @property
+    def first(self) -> int:
+        """The number of the first segment that is there, or of the next one."""
+        with self._guard:
+            return self._segments[0].number if self._segments else self._next
+
+    @property
+    def next(self) -> int:
+        """The number of the next segment."""
+        return self._next
+
+    def range(self, start: int, end: int) -> list[Segment]:
+        """The segments from ``start`` up to, not including, ``end``.
+
+        Raises:
+            SpoolError: not all of them are there.
+        """
+        with self._guard:
+            first = self.first
+            if start > end or start < first or end > self._next:
+                raise SpoolError(
+                    f"the spool {self.folder} has the segments {first} to {self._next - 1}, and the query "
+                    f"asks for {start} to {end - 1}: this is not the spool that the checkpoint goes with, "
+                    "or it was emptied"
+                )
+            return [self._segments[number - first] for number in range(start, end)]
+
+    def paths(self, segments: Iterable[Segment]) -> list[Path]:
+        """Where segments are."""
+        return [self.folder / segment.name for segment in segments]
+
+    @property
+    def unconfirmed(self) -> Sequence[Segment]:
+        """The segments whose messages the peer may not know to be settled, in order."""
+        with self._guard:
+            return [one for one in self._segments if one.number in self._unconfirmed]
+
+    @property
+    def backlog(self) -> tuple[int, int, int]:
+        """What Spark has not committed: segments, rows, octets."""
+        with self._guard:
+            waiting = [one for one in self._segments if one.number >= self._committed]
+            return len(waiting), sum(one.rows for one in waiting), sum(one.octets for one in waiting)
+
+    # --- what changes it ------------------------------------------------------------------------------------
+
+    def publish(self, batch: pa.RecordBatch, octets: int) -> Segment:
+        """Keep messages: when this returns they survive whatever happens to this process and to the power.
+
+        Args:
+            batch: the messages; at least one.
+            octets: how many octets they have.
+
+        Raises:
+            SpoolError: they are not kept, and must not be settled.
+        """
+        segment = Segment(self._next, batch.num_rows, octets)
+        if self._is_broken:
+            raise SpoolError(f"the spool {self.folder} has failed before: open it again")
+        self._is_broken = (
+            True  # A file may be there whose name is not safe, and must not get another meaning.
+        )
+        with as_spool_error(f"writing {segment.rows} messages to the spool {self.folder}"):
+            write_file(self.folder, segment.name, memoryview(encode_segment(batch)))
+        self._is_broken = False
+        with self._guard:
+            self._segments.append(segment)
+            self._unconfirmed[segment.number] = None
+            self._next += 1
+            self.octets += segment.octets
+            self.rows += segment.rows
+        return segment
+
+    def confirm(self, number: int) -> None:
+        """The peer knows that the messages of a segment are settled: they do not come again."""
+        with self._guard:
+            self._unconfirmed.pop(number, None)
+            self._sweep()
+
+    def commit(self, end: int) -> None:
+        """Spark is through with all segments before ``end``."""
+        with self._guard:
+            if end > self._committed:
+                self._committed = end
+                self._sweep()
+
+    def note_settled(self) -> None:
+        """Keep up to where the peer has confirmed, for the next process; costs nothing if that is known."""
+        with self._guard:
+            settled = min(self._unconfirmed, default=self._next)
+        if settled != self._told_settled:
+            with as_spool_error(f"writing to the spool {self.folder}"):
+                write_file(self.folder, "settled.json", json.dumps(settled).encode(), durable=False)
+            self._told_settled = settled
+
+    def own(self, query: str) -> None:
+        """Make it the spool of a query, for good.
+
+        Raises:
+            SpoolError: it belongs to another one.
+        """
+        self.check_owner(query)
+        if self.owner is None:
+            about = {"version": _VERSION, "id": self.id, "owner": query}
+            with as_spool_error(f"writing to the spool {self.folder}"):
+                write_file(self.folder, "spool.json", json.dumps(about).encode())
+            self.owner = query
+
+    def check_owner(self, query: str) -> None:
+        """See that a query may use it.
+
+        Raises:
+            SpoolError: it belongs to another one.
+        """
+        if self.owner is not None and self.owner != query:
+            raise SpoolError(
+                f"the spool {self.folder} belongs to the query {self.owner}, and this one is {query}: each "
+                "query, which means each checkpoint, has a 'spoolLocation' of its own. After a checkpoint "
+                "was given up, give the new query a new folder; what the old one still holds was taken "
+                "from the peer and is nowhere else"
+            )
+
+    def note_links(self, links: Sequence[Link]) -> None:
+        """Keep which links the peer may know from here.
+
+        Raises:
+            SpoolError: they are not kept: attach none of them.
+        """
+        if list(links) != self.links:
+            octets = json.dumps([(link.name, link.address) for link in links]).encode()
+            with as_spool_error(f"writing to the spool {self.folder}"):
+                write_file(self.folder, "links.json", octets)
+            self.links = list(links)
+
+    def _sweep(self) -> None:
+        """Delete what nobody needs: committed, confirmed, and not the last one."""
+        while len(self._segments) > 1:
+            first = self._segments[0]
+            if first.number >= self._committed or first.number in self._unconfirmed:
+                return
+            with suppress(FileNotFoundError), as_spool_error(f"deleting from the spool {self.folder}"):
+                (self.folder / first.name).unlink()
+            self._segments.popleft()
+            self.octets -= first.octets
+            self.rows -= first.rows

@@ -1,0 +1,1 @@
+"""The source: spool, receiver, streams and batches."""

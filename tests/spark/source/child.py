@@ -1,0 +1,169 @@
+"""A process that fills a spool until it dies at a named point, or until the node is empty.
+
+As a program it is given the options of a stream and what to do, in JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from amqpforge.spark.source import intake, links, recovery
+from amqpforge.spark.source.live import Live
+from amqpforge.spark.source.options import ReadOptions
+from amqpforge.spark.source.spool import Spool
+
+__all__ = ["POINTS", "Death", "kill_others", "kill_session", "prepare", "run"]
+
+POINTS = ("before fsync", "before rename", "before folder fsync", "after fsync", "after settle")
+_PATIENCE = 60
+
+
+def run(options: dict[str, str], *, tracer: tuple[str, ...] = (), **plan: Any) -> int:
+    """Run the process to its end; returns its exit code.
+
+    Args:
+        options: those of a stream.
+        tracer: a command that runs the process.
+        plan: ``die``: the point to die at, ``count``: when it is met for so many times; ``forgets``: nothing
+            of the spool is known again; ``hasty``: messages are accepted before they are in the spool;
+            ``unsynced``: there is no fsync.
+    """
+    command = [*tracer, sys.executable, __file__, json.dumps(options), json.dumps(plan)]
+    return subprocess.run(command, timeout=_PATIENCE, check=False).returncode
+
+
+class Death:
+    """Kills the process when a point was met often enough."""
+
+    def __init__(self, point: str | None, count: int, kill: Callable[[], None]) -> None:
+        """``kill``: ends the process, and what else has to go."""
+        self._point = point
+        self._left = count
+        self._kill = kill
+
+    def meet(self, point: str) -> None:
+        if point == self._point:
+            self._left -= 1
+            if self._left == 0:
+                self._kill()
+
+
+def kill_self() -> None:
+    """Die at once."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def kill_session() -> None:
+    """Die at once, and take along all processes that belong to one program, this one last."""
+    kill_others(os.getsid(0))
+    kill_self()
+
+
+def kill_others(session: int) -> None:
+    """Kill all processes of a session, but for this one."""
+    for found in Path("/proc").iterdir():
+        if found.name.isdecimal() and int(found.name) != os.getpid():
+            with suppress(ProcessLookupError, PermissionError):
+                if os.getsid(int(found.name)) == session:
+                    os.kill(int(found.name), signal.SIGKILL)
+
+
+def prepare(folder: str, plan: dict[str, Any], kill: Callable[[], None]) -> None:
+    """Put the points into the code.
+
+    Args:
+        folder: the spool.
+        plan: see :func:`run`.
+        kill: what happens at the point where to die.
+    """
+    _die(Death(plan.get("die"), plan.get("count", 1), kill), Path(folder).name, bool(plan.get("unsynced")))
+    if plan.get("hasty"):
+        _be_hasty()
+    if plan.get("forgets"):
+        _forget()
+
+
+def _die(death: Death, spool: str, is_unsynced: bool) -> None:
+    """Have the points met; ``is_unsynced``: leave the syncs out."""
+    fsync, rename, publish, look = os.fsync, os.rename, Spool.publish, intake.Intake._look
+
+    def dying_fsync(file: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{file}")).name
+        if name.endswith(".arrow"):
+            death.meet("before fsync")
+        elif name == spool:
+            death.meet("before folder fsync")
+        if not is_unsynced:
+            fsync(file)
+
+    def dying_rename(old: Path, new: Path) -> None:
+        if new.name.endswith(".arrow"):
+            death.meet("before rename")
+        rename(old, new)
+
+    def dying_publish(self: Spool, *args: Any) -> Any:
+        segment = publish(self, *args)
+        death.meet("after fsync")
+        return segment
+
+    def dying_look(self: intake.Intake, connection: Any) -> Any:
+        if any(delivery.settled for pending in self._pending for delivery in pending.deliveries):
+            death.meet("after settle")
+        return look(self, connection)
+
+    _replace(os, "fsync", dying_fsync)
+    _replace(os, "rename", dying_rename)
+    _replace(Spool, "publish", dying_publish)
+    _replace(intake.Intake, "_look", dying_look)
+
+
+def _be_hasty() -> None:
+    """Accept messages before they are in the spool."""
+    publish = intake.Intake._publish
+
+    async def hasty_publish(self: Any, gathering: Any) -> Any:
+        for delivery in gathering.deliveries:
+            delivery.accept()
+        for _ in range(10):  # The dispositions go out.
+            await asyncio.sleep(0)
+        return await publish(self, gathering)
+
+    _replace(intake.Intake, "_publish", hasty_publish)
+
+
+def _forget() -> None:
+    """Know nothing of the spool again."""
+
+    async def attach_again(connection: Any, given: Any, address: str, name: str, tags: Any) -> Any:
+        return await links.attach_again(connection, given, address, name, ())
+
+    _replace(recovery, "attach_again", attach_again)
+    _replace(recovery.Suspects, "knows", lambda *_: False)
+
+
+def _replace(owner: Any, name: str, function: Callable[..., Any]) -> None:
+    setattr(owner, name, function)
+
+
+def main() -> None:
+    """Fill the spool."""
+    given = json.loads(sys.argv[1])
+    prepare(given["spoolLocation"], json.loads(sys.argv[2]), kill_self)
+    live = Live(ReadOptions.for_stream(given), once=True)
+    while not live.is_over:
+        live.wait_beyond(live.spool.next)
+    live.check()
+    live.stop()
+
+
+if __name__ == "__main__":
+    main()

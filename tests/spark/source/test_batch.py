@@ -1,0 +1,86 @@
+"""``spark.read.format("amqp")``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import amqpforge
+from amqpforge import blocking
+from amqpforge.testing import ThreadedBroker
+
+from .scene import publish
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+N = 1500
+
+
+def read(spark: SparkSession, broker: ThreadedBroker, **options: str) -> DataFrame:
+    given = {"url": broker.url, "address": "q"} | options
+    return spark.read.format("amqp").options(**given).load()
+
+
+def numbers(frame: DataFrame) -> list[int]:
+    return sorted(int(bytes(row.body)) for row in frame.select("body").collect())
+
+
+def test_a_batch_copies_what_is_there(spark: SparkSession, broker: ThreadedBroker) -> None:
+    publish(broker.url, N)
+    broker.declare_queue("other")
+    publish(broker.url, 10, start=N, address="other")
+    frame = read(spark, broker, address="q,oth*", credit="400")
+    assert numbers(frame) == list(range(N + 10))
+    assert numbers(frame.where("address = 'other'")) == list(range(N, N + 10))
+    row = frame.where("properties.message_id.string = 'q/7'").first()
+    assert row is not None
+    assert (row.address, bytes(row.body), row.body_kind, row._corrupt) == ("q", b"7", "data", None)
+    assert broker.queue("q").depth == N
+
+
+def test_an_empty_node_has_no_rows(spark: SparkSession, broker: ThreadedBroker) -> None:
+    assert read(spark, broker).count() == 0
+
+
+def test_what_cannot_be_decoded_is_a_row(spark: SparkSession, broker: ThreadedBroker) -> None:
+    with blocking.connect(broker.url) as connection, connection.sender("q") as sender:
+        sender.send(b"1")
+        sender.send(amqpforge.Message.from_octets(b"\x00\x53", 0x7F00))
+    rows = read(spark, broker).select("body", "_corrupt").collect()
+    assert [row._corrupt is None for row in rows] == [True, False]
+    assert bytes(rows[1]._corrupt.octets) == b"\x00\x53"
+
+
+def test_a_batch_consumes_into_a_spool(spark: SparkSession, broker: ThreadedBroker, tmp_path: Path) -> None:
+    publish(broker.url, N)
+    given = {"mode": "consume", "spoolLocation": str(tmp_path / "spool")}
+    frame = read(spark, broker, **given)
+    assert numbers(frame) == list(range(N))
+    assert len(broker.queue("q")) == 0
+    publish(broker.url, 10, start=N)
+    assert numbers(frame) == list(range(N))
+    assert numbers(read(spark, broker, **given)) == list(range(N + 10))
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"adress": "x"}, "option 'adress' is not known for reading a batch"),
+        ({"url": "amqp://me:geheim@localhost"}, "option 'url' names a user"),
+        ({"address": "nowhere"}, "nowhere"),
+        (
+            {"user": "me", "passwordEnv": "NO_SUCH_VARIABLE"},
+            "names 'NO_SUCH_VARIABLE', which is not set here",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(
+    spark: SparkSession, broker: ThreadedBroker, options: dict[str, str], says: str
+) -> None:
+    with pytest.raises(Exception) as caught:
+        read(spark, broker, **options).count()
+    assert says in str(caught.value)
+    assert "geheim" not in str(caught.value)
