@@ -1,10 +1,11 @@
-"""A Spark session for what reads captures."""
+"""One Spark session for all tests."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,25 +13,28 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["spark"]
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Two cores."""
+    """Two cores, and up to four attempts of each task."""
     from pyspark.sql import SparkSession
 
     # Python workers find the packages where this process does.
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder: Path = tmp_path_factory.mktemp("spark")
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2,4]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(folder))
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.local.dir", str(tmp_path_factory.mktemp("spark")))
         .getOrCreate()
     )
+    session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
