@@ -3,9 +3,8 @@
 - :class:`LocalError`: we were asked for something that the protocol does not allow now; nothing was written.
 - :class:`ProtocolViolation`: the peer broke the protocol; the condition is what the peer was told.
 - :class:`EndpointClosed` and its kinds: a connection, a session or a link is over. What the peer said about
-it stays
-  data (``error``); what caused it is chained (``__cause__``): a link ends because its session did, a session
-  because its connection did.
+  it stays data (``error``); what caused it is chained (``__cause__``): a link ends because its session did, a
+  session because its connection did.
 
 Octets that cannot be decoded, and values that cannot be encoded, are the protocol package's ``CodecError``.
 """
@@ -13,8 +12,9 @@ Octets that cannot be decoded, and values that cannot be encoded, are the protoc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from amqpforge_protocol.amqp_1_0 import AmqpConnectionError, Error, LinkError
+from amqpforge_protocol.amqp_1_0 import AmqpConnectionError, Error, LinkError, Released
 
 __all__ = [
     "AmqpforgeError",
@@ -31,6 +31,10 @@ __all__ = [
     "Redirect",
     "SessionEnded",
 ]
+
+
+NOBODY: Final = "nobody takes it there now, as where a broker has no such queue"
+"""What a receiver means that releases a message."""
 
 
 class AmqpforgeError(Exception):
@@ -158,7 +162,8 @@ class NotAccepted(AmqpforgeError):
     """
 
     def __init__(self, outcome: object) -> None:
-        super().__init__(f"the message was not accepted: {outcome!r}")
+        why = f"; {NOBODY}" if isinstance(outcome, Released) else ""
+        super().__init__(f"the message was not accepted: {outcome!r}{why}")
         self.outcome = outcome
 
 

@@ -284,6 +284,37 @@ class Driver(asyncio.Protocol):
         computed: Computed = await self._loop.run_in_executor(None, work.run)
         self._stack.resume(computed, self._now())
 
+    async def secure(self, context: ssl.SSLContext, name: str | None, first: bytes) -> str | None:
+        """Go on with TLS on the transport; for those to override whose transport has a way of its own.
+
+        Args:
+            context: for TLS.
+            name: that of the server; None: this is the server.
+            first: octets of TLS that have come by now.
+
+        Returns:
+            The common name in the peer's certificate; None without one.
+
+        Raises:
+            NegotiationFailed: the transport was lost, or octets have come too early.
+            OSError: TLS cannot be agreed on.
+        """
+        if first:
+            raise NegotiationFailed("the peer sent octets of TLS ahead of our answer")
+        transport, secured = self._transport, None
+        self._is_securing = True
+        try:
+            if transport is not None:
+                secured = await self._loop.start_tls(
+                    transport, self, context, server_hostname=name, server_side=name is None
+                )
+        finally:
+            self._is_securing = False
+        if secured is None:
+            raise NegotiationFailed("the transport was lost where TLS was to begin")
+        self._transport = secured
+        return peer_name(secured)
+
     async def _start_tls(self) -> None:
         stack, transport = self._stack, self._transport
         if self._tls is None or transport is None:
@@ -291,20 +322,8 @@ class Driver(asyncio.Protocol):
         octets = stack.data_to_send(self._now())
         if octets:
             transport.write(octets)
-        if stack.octets_for_tls():
-            raise NegotiationFailed("the peer sent octets of TLS ahead of our answer")
         context, name = self._tls
-        self._is_securing = True
-        try:
-            secured = await self._loop.start_tls(
-                transport, self, context, server_hostname=name, server_side=name is None
-            )
-        finally:
-            self._is_securing = False
-        if secured is None:
-            raise NegotiationFailed("the transport was lost where TLS was to begin")
-        self._transport = secured
-        stack.tls_established(peer_name(secured))
+        stack.tls_established(await self.secure(context, name, stack.octets_for_tls()))
         early, self._early = self._early, bytearray()
         stack.receive(early, self._now())
 

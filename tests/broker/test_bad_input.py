@@ -397,6 +397,27 @@ async def test_more_links_than_there_may_be_are_refused(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_who_does_not_detach_what_is_refused_loses_his_session(tmp_path: Path) -> None:
+    async with scene(tmp_path, limits={"links_per_connection": 3}) as on, stranger(on.url) as peer:
+        await peer.open()
+        fields: dict[str, Any] = {"role": Role.RECEIVER, "source": Source(address="none"), "target": Target()}
+        for channel in range(3):
+            if channel:
+                peer.send(Begin(next_outgoing_id=0, incoming_window=9, outgoing_window=9), channel=channel)
+            count = 3 if channel < 2 else 1
+            for handle in range(count):
+                peer.send(Attach(name=f"{channel} {handle}", handle=handle, **fields), channel=channel)
+            if channel < 2:
+                for _ in range(count):
+                    assert (await peer.expect(Detach)).closed
+        ended = await peer.expect(End)
+        assert ended.error.condition == AmqpError.RESOURCE_LIMIT_EXCEEDED
+        peer.send(Detach(handle=0, closed=True), Attach(name="new", handle=0, **fields))
+        assert (await peer.expect(Detach)).error.condition == AmqpError.NOT_FOUND
+        await on.works()
+
+
+@in_loop
 async def test_more_queues_than_there_may_be_are_refused(tmp_path: Path) -> None:
     limits = {"queues": 7, "dynamic_nodes_per_connection": 3}
     async with scene(tmp_path, limits=limits) as on, AsyncExitStack() as stack:

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from amqpforge.broker.errors import LimitExceeded, Reason
-from amqpforge.broker.limits import BrokerLimits, LoginBrake, Quota, Usage, Watermark
+from amqpforge.broker.limits import BrokerLimits, LoginBrake, Quota, Usage
 from amqpforge.errors import LocalError
 
 
@@ -55,67 +55,22 @@ def test_nothing_is_given_back_twice() -> None:
     assert quota.used == 1
 
 
-def test_connections_are_counted_from_the_first_octet() -> None:
-    usage = Usage(BrokerLimits(connections=2))
-    first, _ = usage.connect(), usage.connect()
-    with pytest.raises(LimitExceeded, match="the limit connections is 2"):
-        usage.connect()
-    first.close()
-    first.close()
-    assert usage.connections.used == 1
-    usage.connect()
-
-
 def test_connections_of_a_user() -> None:
     usage = Usage(BrokerLimits(connections_per_user=2))
-    mine = [usage.connect() for _ in range(3)]
-    mine[0].log_in("alice")
-    mine[1].log_in("alice")
+    usage.take_user("alice")
+    usage.take_user("alice")
     with pytest.raises(LimitExceeded, match="the limit connections_per_user is 2, and 2 are in use"):
-        mine[2].log_in("alice")
-    mine[2].log_in("bob")
+        usage.take_user("alice")
+    usage.take_user("bob")
     assert [usage.connections_of(user) for user in ("alice", "bob", "carol")] == [2, 1, 0]
-    mine[0].close()
-    assert usage.connections_of("alice") == 1
-    usage.connect().log_in("alice")
-    for one in mine:
-        one.close()
-    assert [usage.connections_of(user) for user in ("alice", "bob")] == [1, 0]
+    usage.give_back_user("alice")
+    usage.take_user("alice")
+    for user in ("alice", "alice", "bob"):
+        usage.give_back_user(user)
+    assert [usage.connections_of(user) for user in ("alice", "bob")] == [0, 0]
 
 
-def test_a_refused_login_leaves_no_trace() -> None:
-    usage = Usage(BrokerLimits(connections_per_user=1))
-    usage.connect().log_in("alice")
-    refused = usage.connect()
-    with pytest.raises(LimitExceeded):
-        refused.log_in("alice")
-    refused.close()
-    assert usage.connections_of("alice") == 1
-    assert usage.connections.used == 1
-
-
-def test_a_connection_has_one_user() -> None:
-    connection = Usage(BrokerLimits()).connect()
-    connection.log_in("alice")
-    with pytest.raises(ValueError, match="belongs to a user already, or is closed"):
-        connection.log_in("bob")
-    closed = Usage(BrokerLimits()).connect()
-    closed.close()
-    with pytest.raises(ValueError, match="or is closed"):
-        closed.log_in("bob")
-
-
-@pytest.mark.parametrize("name", ["sessions", "links", "dynamic_nodes", "transactions"])
-def test_each_connection_counts_for_itself(name: str) -> None:
-    usage = Usage(BrokerLimits(**{f"{name}_per_connection": 1}))
-    first, second = getattr(usage.connect(), name), getattr(usage.connect(), name)
-    first.take()
-    second.take()
-    with pytest.raises(LimitExceeded, match=f"the limit {name}_per_connection is 1"):
-        first.take()
-
-
-@pytest.mark.parametrize("name", ["queues", "exchanges", "bindings"])
+@pytest.mark.parametrize("name", ["connections", "queues", "exchanges", "bindings"])
 def test_what_all_share_is_counted_once(name: str) -> None:
     quota = getattr(Usage(BrokerLimits(**{name: 5})), name)
     quota.take(5)
@@ -123,18 +78,14 @@ def test_what_all_share_is_counted_once(name: str) -> None:
         quota.take()
 
 
-def test_memory_is_high_until_it_is_well_below_the_mark() -> None:
-    mark = Watermark(100)
-    steps = [(99, False, False), (1, True, True), (-19, False, True), (50, False, True), (-51, True, False)]
-    for amount, changes, is_high in steps:
-        assert mark.add(amount) is changes
-        assert mark.is_high is is_high
-    assert mark.level == mark.low == 80
-    assert mark.add(19) is False
-    assert mark.add(1) is True
-    with pytest.raises(ValueError, match="level 100 cannot change by -101"):
-        mark.add(-101)
-    assert Usage(BrokerLimits(memory=100)).memory.high == 100
+@pytest.mark.parametrize(
+    ("memory", "message_size", "unfinished"), [(400, 10, 100), (400, 150, 150), (400, 1000, 800)]
+)
+def test_one_message_may_be_half_there_whatever_the_memory_is(
+    memory: int, message_size: int, unfinished: int
+) -> None:
+    limits = BrokerLimits(memory=memory, message_size=message_size)
+    assert limits.unfinished_per_connection == unfinished
 
 
 # ---- the brake ----

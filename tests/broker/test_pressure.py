@@ -26,18 +26,20 @@ from amqpforge_protocol.amqp_1_0 import (
     SenderSettleMode,
     Source,
     Target,
+    TerminusExpiryPolicy,
     encode_frame,
 )
 from tests.client.loops import in_loop
-from tests.engine.frames import Disposition, Flow, Transfer
+from tests.engine.frames import Begin, Detach, Disposition, End, Flow, Transfer
 
 from .child import Child, children
-from .scene import scene
+from .scene import Scene, scene
 from .stranger import stranger
 
 MEBIBYTE = 1 << 20
 PATIENCE = 5.0
 SETTLES_LAST = ReceiverSettleMode.SECOND
+NEVER = TerminusExpiryPolicy.NEVER
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -166,6 +168,113 @@ async def test_who_goes_on_with_old_credit_is_rejected_before_memory_runs_out(tm
         receiver = await on.connection.receiver("q")
         for _ in range(queue.ready):
             await receiver.receive(timeout=PATIENCE)
+
+
+def unfinished(on: Scene) -> int:
+    """Octets that have come of messages of which not all is in."""
+    service = on.broker._amqp_1_0
+    assert service is not None
+    octets = sum(head.engine.unfinished.octets for head in service.heads)
+    assert octets <= on.broker.core.bodies.used <= octets + 100  # of whoever does nothing wrong
+    return octets
+
+
+def half(handle: int, octets: int) -> tuple[Transfer, bytes]:
+    """The beginning of a message that never ends."""
+    tag = b"half %d" % handle
+    return Transfer(handle=handle, delivery_id=handle, delivery_tag=tag, more=True), bytes(octets)
+
+
+async def attach_many(peer: Any, count: int, **fields: Any) -> None:
+    """Have links to the queue ``q`` that send, with credit."""
+    for handle in range(count):
+        target = Target(address="q", **fields)
+        await peer.attach(
+            name=f"link {handle}",
+            handle=handle,
+            role=Role.SENDER,
+            source=Source(),
+            target=target,
+            initial_delivery_count=0,
+        )
+        await peer.expect(Flow)
+
+
+@in_loop
+async def test_messages_that_never_end_take_only_so_much_of_a_connection(tmp_path: Path) -> None:
+    limits = {"memory": MEBIBYTE, "message_size": 100_000}
+    async with scene(tmp_path, limits=limits, queues={"q": QueueSettings()}) as on:
+        most = MEBIBYTE // 4
+        async with stranger(on.url) as peer:
+            await peer.open()
+            await attach_many(peer, 30)
+            for handle in range(30):
+                peer.send(half(handle, 60_000))
+                if handle >= most // 60_000:
+                    detach = await peer.expect(Detach)
+                    assert (detach.handle, detach.closed) == (handle, True)
+                    assert detach.error.condition == AmqpError.RESOURCE_LIMIT_EXCEEDED
+                assert unfinished(on) <= most
+            await until(lambda: unfinished(on) == 4 * 60_000)
+            peer.send((Transfer(handle=0, aborted=True), b""), Detach(handle=1, closed=True))
+            await peer.expect(Detach)
+            await until(lambda: unfinished(on) == 2 * 60_000)
+            peer.send(End())
+            await peer.expect(End)
+            assert not unfinished(on)
+        await on.works()
+
+
+@in_loop
+async def test_messages_that_never_end_are_bounded_over_all_connections(tmp_path: Path) -> None:
+    size = 60_000
+    limits = {"memory": 4 * size, "message_size": 8 * size}
+    async with (
+        scene(tmp_path, limits=limits, queues={"q": QueueSettings()}) as on,
+        stranger(on.url) as first,
+        stranger(on.url) as second,
+    ):
+        for peer in (first, second):
+            await peer.open(container_id="first" if peer is first else "second")
+            await attach_many(peer, 1)
+        for _ in range(4):
+            first.send(half(0, size))
+        await until(lambda: unfinished(on) == 4 * size)
+        assert on.broker.is_pressed
+        for _ in range(5):
+            second.send(half(0, size))
+        detach = await second.expect(Detach)
+        assert detach.error.condition == AmqpError.RESOURCE_LIMIT_EXCEEDED
+        assert unfinished(on) == 4 * size
+        first.writer.transport.abort()
+        await until(lambda: not unfinished(on))
+        await on.works()
+
+
+@in_loop
+async def test_half_a_message_does_not_outlive_its_session(tmp_path: Path) -> None:
+    limits = {"memory": MEBIBYTE}
+    async with (
+        scene(tmp_path, limits=limits, queues={"q": QueueSettings()}) as on,
+        stranger(on.url) as peer,
+    ):
+        await peer.open()
+        await attach_many(peer, 1, expiry_policy=NEVER)
+        peer.send(half(0, 50_000), End())
+        await peer.expect(End)
+        assert not unfinished(on)
+        peer.send(Begin(next_outgoing_id=0, incoming_window=100, outgoing_window=100))
+        answer = await peer.attach(
+            name="link 0",
+            role=Role.SENDER,
+            source=Source(),
+            target=Target(address="q", expiry_policy=NEVER),
+            unsettled={b"half 0": None},
+            initial_delivery_count=0,
+        )
+        assert not answer.unsettled
+        peer.send((Transfer(handle=0, delivery_id=0, delivery_tag=b"half 0"), Message(b"whole").encode()))
+        assert (await peer.expect(Disposition)).state == Accepted()
 
 
 # --- disk --------------------------------------------------------------------------------------------------

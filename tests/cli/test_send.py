@@ -17,6 +17,7 @@ from amqpforge_protocol.amqp_1_0 import (
     Disposition,
     Open,
     Rejected,
+    Released,
     Transfer,
     UInt,
 )
@@ -181,6 +182,12 @@ def _hide_rich(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- what goes wrong ----
+
+
+def test_a_message_that_is_released_is_explained(node: ThreadedNode) -> None:
+    node.queue("q").answer = lambda message: Released()
+    ended = run("send", node.url, "q", "a")
+    assert ended.complaints.startswith("amqpforge: message 1 was not accepted: released(); nobody takes it")
 
 
 def test_messages_that_are_not_accepted_are_told(node: ThreadedNode) -> None:

@@ -70,6 +70,7 @@ async def test_a_message_that_is_not_accepted_is_an_error_or_by_choice_a_result(
             with pytest.raises(NotAccepted) as caught:
                 await sender.send("x")
             assert caught.value.outcome == outcome
+            assert ("nobody takes it" in str(caught.value)) is isinstance(outcome, Released)
             assert await sender.send("x", check=False) == outcome
             counters = sender.counters
             assert counters.accepted == 0

@@ -113,7 +113,7 @@ async def test_each_property_of_a_terminus_gets_to_the_peer() -> None:
             DYNAMIC - {"address"}
         )
     async with ScriptedNode() as node, connect(node.url) as connection:
-        await connection.receiver(WHOLE_SOURCE)
+        await connection.receiver(WHOLE_SOURCE, check_filters=False)
         await connection.sender(WHOLE_TARGET)
         by_role = {attach.role: attach for attach in node.received(Attach)}
         assert by_role[Role.RECEIVER].source == WHOLE_SOURCE
@@ -186,3 +186,17 @@ async def test_a_source_rejects_nothing_by_itself(policy: TerminusExpiryPolicy, 
         assert not node.queue("q").retired
         assert message.delivery_count == 0
         assert not any(isinstance(told.state, Rejected) for told in node.sent(Disposition))
+
+
+@pytest.mark.parametrize("properties", [{"lifetime-policy": object()}, {7: "no symbol"}])
+@in_loop
+async def test_an_attach_that_cannot_be_encoded_fails_its_link_alone(properties: Any) -> None:
+    source = Source(dynamic=True, dynamic_node_properties=properties)
+    async with ScriptedNode() as node, connect(node.url) as connection:
+        receiver = await connection.receiver("q")
+        with pytest.raises(LocalError, match=r"the link '.*' asks for cannot be encoded: ") as caught:
+            await connection.receiver(source)
+        assert isinstance(caught.value.__cause__, EncodeError)
+        assert receiver.is_attached
+        await connection.round_trip()
+        assert connection.counters.reconnects == 0

@@ -8,7 +8,9 @@ import pytest
 
 from amqpforge.engine import events
 from amqpforge.engine.container import Container
+from amqpforge.engine.delivery import OutgoingDelivery
 from amqpforge.engine.receiver import Receiver
+from amqpforge.engine.sender import Sender
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     AmqpError,
@@ -21,6 +23,7 @@ from amqpforge_protocol.amqp_1_0 import (
     ReceiverSettleMode,
     Rejected,
     Released,
+    SenderSettleMode,
     Symbol,
     Transfer,
 )
@@ -313,23 +316,70 @@ def test_an_outcome_told_while_suspended_is_told_on_resuming() -> None:
     assert isinstance(sent_one.state, Rejected)
 
 
-def test_a_sender_that_leaves_settling_to_its_application_resumes_unsettled() -> None:
+def waiting(**options: Any) -> tuple[Severed, Sender, OutgoingDelivery, Receiver]:
+    """A link that is resumed, with a delivery that the receiver has accepted, and the application not yet."""
     severed = Severed()
-    link, receiver = severed.sender(auto_settle=False, rcv_settle_mode=SECOND)
+    link, receiver = severed.sender(auto_settle=False, rcv_settle_mode=SECOND, **options)
     delivery = link.send(BODY, tag=b"1")
     severed.joined.run()
     severed.came[0].update(Accepted())
     severed.cut()
     severed.resume(link)
-    receiver.flow(1)
+    receiver.flow(5)
     severed.joined.run()
-    told = sent(severed, Transfer)[0]
-    assert (told.resume, told.state, told.settled) == (True, Accepted(), False)
+    return severed, link, delivery, receiver
+
+
+def test_a_receiver_hears_of_its_outcome_once_the_application_of_the_sender_has_settled() -> None:
+    """It forgets the delivery then: until the outcome is safe at the source, it must not."""
+    severed, link, delivery, receiver = waiting()
+    assert sent(severed, Transfer) == []
     assert severed.joined.told(severed.joined.client, events.Updates)[0].deliveries == [delivery]
-    assert (delivery.settled, delivery.remote_settled) == (False, True)
-    assert receiver.unsettled == {}
+    assert delivery.remote_state == Accepted()
+    assert list(receiver.unsettled) == [b"1"]
+    link.send(BODY, tag=b"2")  # It does not wait for that.
+    severed.joined.run()
+    assert [one.delivery_tag for one in sent(severed, Transfer)] == [b"2"]
     delivery.settle()
-    assert link.unsettled == {}
+    severed.joined.run()
+    told = sent(severed, Transfer)[1]
+    assert (told.delivery_tag, told.resume, told.state, told.settled) == (b"1", True, Accepted(), True)
+    assert (list(link.unsettled), list(receiver.unsettled)) == ([b"2"], [b"2"])
+
+
+def test_in_mode_unsettled_the_late_settlement_follows_the_transfer() -> None:
+    severed, link, delivery, receiver = waiting(snd_settle_mode=SenderSettleMode.UNSETTLED)
+    delivery.settle()
+    severed.joined.run()
+    (told,) = sent(severed, Transfer)
+    assert (told.state, told.settled) == (Accepted(), False)
+    assert (link.unsettled, receiver.unsettled) == ({}, {})
+
+
+def test_what_waits_for_its_application_is_resumed_again_after_another_loss() -> None:
+    severed, link, delivery, receiver = waiting()
+    severed.cut()
+    severed.resume(link)
+    receiver.flow(5)
+    severed.joined.run()
+    assert (sent(severed, Transfer), list(receiver.unsettled)) == ([], [b"1"])
+    severed.cut()
+    delivery.settle(Accepted())
+    severed.resume(link)
+    severed.joined.run()
+    assert (link.unsettled, receiver.unsettled, len(severed.came)) == ({}, {}, 1)
+
+
+def test_a_late_settlement_does_not_go_into_the_middle_of_a_message() -> None:
+    severed, link, delivery, receiver = waiting()
+    half = link.start_message(tag=b"2")
+    half.write(BODY)
+    severed.joined.run()
+    delivery.settle()
+    half.finish()
+    severed.joined.run()
+    assert [one.delivery_tag for one in sent(severed, Transfer) if one.delivery_tag] == [b"2", b"1"]
+    assert list(receiver.unsettled) == [b"2"]
 
 
 @pytest.mark.spec("M-OUTCOME-004")

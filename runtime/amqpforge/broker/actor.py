@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .message import Message
     from .queues import Consumer, Entry, Outcome, Queue
     from .settings import ExchangeSettings, QueueSettings
-    from .traffic import Published, Transaction
+    from .traffic import Published
+    from .transaction import Transaction
 
 __all__ = ["Actor"]
 
@@ -63,9 +64,18 @@ class Actor:
     def declare_queue(
         self, name: str | None, settings: QueueSettings | None = None, *, passive: bool = False
     ) -> Queue:
-        """Have a queue, or look for one: what is looked for need not be configured."""
+        """Have a queue, or look for one: what is looked for need not be configured.
+
+        One with a dead-letter exchange passes messages on: that takes reading it, and writing where they go.
+        """
         if name and not passive:
             self.check(Operation.CONFIGURE, name)
+        if settings is not None and settings.dead_letter_exchange is not None and not passive:
+            if name:
+                self.check(Operation.READ, name)
+            self.check(
+                Operation.WRITE, written(settings.dead_letter_exchange, settings.dead_letter_key or "")
+            )
         return self.host.declare_queue(name, settings, passive=passive, owner=self.owner)
 
     def delete_queue(self, name: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
@@ -117,8 +127,8 @@ class Actor:
 
     def readable(self, name: str) -> Queue:
         """A queue to consume from, which has room for one more consumer."""
-        queue = self.host.queue(name)
         self.check(Operation.READ, name)
+        queue = self.host.queue(name)
         queue.check_owner(self.owner)
         most = self.host.core.usage.limits.consumers_per_queue
         if queue.consumer_count >= most:
@@ -130,10 +140,10 @@ class Actor:
 
     def check_target(self, exchange: str, key: str | None) -> None:
         """Whether messages may be published to an exchange with this key; None: with any key."""
-        if exchange not in self.host.wiring.exchanges:
-            raise NotFound(f"there is no exchange {exchange!r:.80} in the virtual host {self.host.name!r}")
         if exchange or key is not None:
             self.check(Operation.WRITE, written(exchange, key or ""))
+        if exchange not in self.host.wiring.exchanges:
+            raise NotFound(f"there is no exchange {exchange!r:.80} in the virtual host {self.host.name!r}")
 
     def publish(
         self,

@@ -11,7 +11,7 @@ from .limits import LoginBrake
 from .logs import Event
 
 if TYPE_CHECKING:
-    from .limits import ConnectionUsage, Usage
+    from .limits import Usage
 
 __all__ = ["Admission", "Guest"]
 
@@ -28,11 +28,10 @@ class Guest:
         is_open: whether his connection is open.
     """
 
-    def __init__(self, transport: asyncio.Transport, usage: ConnectionUsage) -> None:
+    def __init__(self, transport: asyncio.Transport) -> None:
         self.transport = transport
         self.host, self.address = _addresses(transport)
         self.is_open = False
-        self.usage = usage
 
 
 class Admission:
@@ -52,10 +51,11 @@ class Admission:
 
     def arrive(self, transport: asyncio.Transport) -> tuple[Guest, float] | None:
         """A client has connected: with the seconds to wait before he is listened to; None: he has to go."""
+        guest = Guest(transport)
         try:
-            guest = Guest(transport, self._usage.connect())
+            self._usage.connections.take()
         except LimitExceeded as error:
-            _log.warning(Event("client turned away", peer=_addresses(transport)[1], reason=error))
+            _log.warning(Event("client turned away", peer=guest.address, reason=error))
             return None
         self._inside[guest] = None
         self._empty.clear()
@@ -69,7 +69,7 @@ class Admission:
         """A transport is gone; does nothing a second time."""
         if guest in self._inside:
             del self._inside[guest]
-            guest.usage.close()
+            self._usage.connections.give_back()
         if not self._inside:
             self._empty.set()
 

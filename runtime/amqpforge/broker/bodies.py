@@ -37,7 +37,7 @@ class Bodies:
     messages that are wanted soon takes at most a quarter of ``limit`` more.
 
     What cannot be dropped, since it is not on disk or not yet, still counts: at ``high`` octets there is
-    pressure, until ``low`` is reached again.
+    pressure, until ``low`` is reached again. What came of messages that are not whole counts as well.
 
     Args:
         store: reads payloads back.
@@ -79,8 +79,21 @@ class Bodies:
 
     @property
     def used(self) -> int:
-        """How many octets of payloads are in memory."""
+        """How many octets of payloads are in memory, of messages that are not whole included."""
         return self._used
+
+    def has_room(self, octets: int) -> bool:
+        """Whether so many octets more can come from clients who do not wait, although there is pressure."""
+        return self._used + octets <= 2 * self._high
+
+    def come(self, octets: int) -> bool:
+        """Count octets that came of messages which are not whole yet; below 0: so many less. Returns whether
+        there is room for them: if not, nothing is counted.
+        """
+        if octets > 0 and not self.has_room(octets):
+            return False
+        self._count(octets)
+        return True
 
     @property
     def is_pressed(self) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .store import Unit
+from .store.changes import only_removes
 
 if TYPE_CHECKING:
     from .bodies import Bodies
@@ -50,6 +51,11 @@ class Placed:
         self.entries = entries
         self.message_id = message_id
         self.is_kept = is_kept
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether all its queues were deleted before anybody could see it."""
+        return bool(self.entries) and not self.message.references
 
     def show(self, bodies: Bodies) -> None:
         """The store has what it is to have: let the message be seen."""
@@ -123,6 +129,9 @@ class Core:
         self._queues = count(1)
         self._coming = self.work()
         self._going = self.work()
+        self._unwritten: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._owed: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._refusal: BrokerError | None = None  # of the latest that is owed
         self._is_due = False
         self._fault = ""
 
@@ -159,7 +168,7 @@ class Core:
 
     def _expect(self) -> None:
         self._is_due = True
-        self.clock.call_at(self.clock.now(), self.flush)
+        self.clock.call_at(0.0, self.flush)  # now, even if somebody sets the clock back at this moment
 
     def flush(self) -> None:
         """Commit what this turn has brought so far."""
@@ -179,23 +188,80 @@ class Core:
 
     def barrier(self, told: Told) -> None:
         """Have somebody told once all that was done so far is safe."""
-        self.commit(self.work(), told)
+        self.commit(self.work(), partial(self._passed, told))
+
+    def _passed(self, told: Told, error: BrokerError | None) -> None:
+        told(self._refusal if error is None and self._owed else error)
 
     def _commit(self, work: Work) -> None:
+        if self._owed and (not work or not only_removes(work)):
+            owed = self.work()
+            for (kind, name), data in self._owed.items():
+                owed.define(kind, name, data)
+            work.operations[:0] = owed.operations
+            work.told.insert(0, partial(self._paid, dict(self._owed)))
         self.store.commit(work, partial(self._committed, work))
 
     def _committed(self, work: Work, error: StoreError | None) -> None:
-        self._note_fault(error)
+        self._note_fault(work, error)
         for placed in work.placed:
-            if error is None:
-                placed.show(self.bodies)
-            else:
-                placed.take_back(self.bodies)
+            try:
+                self._conclude(placed, error)
+            except Exception:  # A mistake with one client's message is not to cost the others theirs.
+                _log.exception("what was to be done after a message was written failed")
         for told in work.told:
-            told(error)
+            try:
+                told(error)
+            except Exception:
+                _log.exception("what was to be told after a commit could not be")
 
-    def _note_fault(self, error: StoreError | None) -> None:
+    def _conclude(self, placed: Placed, error: StoreError | None) -> None:
+        if error is not None:
+            placed.take_back(self.bodies)
+            return
+        if placed.is_kept and placed.is_orphaned:
+            self.going().forget(placed.message.id)
+        placed.show(self.bodies)
+
+    # --- definitions ---------------------------------------------------------------------------------------
+
+    def define(self, kind: str, name: str, data: Mapping[str, Any], told: Told | None = None) -> None:
+        """Have the store know of a thing that is there now; ``told`` once it does, or with the reason.
+
+        What it could not be told then it is told with whatever is written next: it must not have messages of
+        a queue that it does not know.
+        """
+        work = self.work()
+        work.define(kind, name, data)
+        self._unwritten[kind, name] = data
+        work.told.append(partial(self._defined, kind, name, data))
+        self.commit(work, told)
+
+    def undefine(self, kind: str, name: str, work: Work) -> None:
+        """Have the store forget a thing with a unit."""
+        self._unwritten.pop((kind, name), None)
+        self._owed.pop((kind, name), None)
+        work.undefine(kind, name)
+
+    def _defined(self, kind: str, name: str, data: Mapping[str, Any], error: BrokerError | None) -> None:
+        thing = kind, name
+        if self._unwritten.get(thing) is data:  # else it is gone, or another one, by now
+            del self._unwritten[thing]
+            self._owed.pop(thing, None)
+            if error is not None:
+                self._owed[thing] = data
+                self._refusal = error
+
+    def _paid(self, owed: Mapping[tuple[str, str], Mapping[str, Any]], error: BrokerError | None) -> None:
+        if error is None:
+            for thing, data in owed.items():
+                if self._owed.get(thing) is data:
+                    del self._owed[thing]
+
+    def _note_fault(self, work: Work, error: StoreError | None) -> None:
         """Log what is wrong with the store once, and not for each unit as long as it is."""
+        if self._fault and error is None and only_removes(work):
+            return  # There is room for that on a disk that is full.
         fault = "" if error is None else str(error)
         if fault and fault != self._fault:
             _log.error("%s", fault)

@@ -59,6 +59,7 @@ class VirtualHost:
         self.prepared = Prepared(self)
         self.queues: Mapping[str, Queue] = self.wiring.queues
         self._defined: dict[str, dict[str, Mapping[str, Any]]] = {}
+        self._owned: dict[object, dict[str, None]] = {}  # names of exclusive queues
         core.usage.exchanges.take(len(self.wiring.exchanges))
 
     def __repr__(self) -> str:
@@ -121,9 +122,8 @@ class VirtualHost:
             )
         queue = self._new_queue(name or f"{_GENERATED}{uuid4().hex}", settings, self.core.next_queue(), owner)
         if settings.durable:
-            work = self.core.work()
-            work.define("queue", self._key(queue.name), {"number": queue.number, **settings.to_data()})
-            self.core.commit(work)
+            data = {"number": queue.number, **settings.to_data()}
+            self.core.define("queue", self._key(queue.name), data)
         return queue
 
     def _new_queue(self, name: str, settings: QueueSettings, number: int, owner: object) -> Queue:
@@ -134,6 +134,8 @@ class VirtualHost:
         except BrokerError:
             self.core.usage.queues.give_back()
             raise
+        if settings.exclusive:
+            self._owned.setdefault(owner, {})[name] = None
         return queue
 
     def delete_queue(
@@ -165,10 +167,18 @@ class VirtualHost:
         work = self.core.work()
         count = queue.delete(work)
         if queue.settings.durable:
-            work.undefine("queue", self._key(name))
+            self.core.undefine("queue", self._key(name), work)
         self.core.usage.queues.give_back()
         self._remove(removed, work)
+        if queue.settings.exclusive:
+            self._disown(queue)
         return count
+
+    def _disown(self, queue: Queue) -> None:
+        names = self._owned[queue.owner]
+        del names[queue.name]
+        if not names:
+            del self._owned[queue.owner]
 
     def purge_queue(self, name: str, *, owner: object = None) -> int:
         """Drop the messages of a queue that nobody holds; returns how many these were.
@@ -188,8 +198,8 @@ class VirtualHost:
 
     def release_owner(self, owner: object) -> None:
         """A connection is gone: so are the queues that were its alone."""
-        for queue in [one for one in self.queues.values() if one.settings.exclusive and one.owner is owner]:
-            self.delete_queue(queue.name, owner=owner)
+        for name in list(self._owned.get(owner, ())):
+            self.delete_queue(name, owner=owner)
 
     # --- exchanges and bindings ----------------------------------------------------------------------------
 
@@ -211,9 +221,7 @@ class VirtualHost:
                 self.core.usage.exchanges.give_back()
             raise
         if is_new and exchange.settings.durable:
-            work = self.core.work()
-            work.define("exchange", self._key(name), settings_to_data(exchange.settings))
-            self.core.commit(work)
+            self.core.define("exchange", self._key(name), settings_to_data(exchange.settings))
         return exchange
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
@@ -226,18 +234,23 @@ class VirtualHost:
         Raises:
             LimitExceeded: there are too many bindings.
         """
-        self.core.usage.bindings.take()
-        is_new = False
+        is_known, is_new = self._is_bound(bound), False
+        if not is_known:
+            self.core.usage.bindings.take()
         try:
             is_new = self._wire(bound)
         finally:
-            if not is_new:
+            if not is_known and not is_new:
                 self.core.usage.bindings.give_back()
         if is_new and self._survives(bound):
-            work = self.core.work()
             data = bound.to_data()
-            work.define(_kind(bound), self._key(_canonical(data)), data)
-            self.core.commit(work)
+            self.core.define(_kind(bound), self._key(_canonical(data)), data)
+
+    def _is_bound(self, bound: Binding | Chain) -> bool:
+        if isinstance(bound, Chain):
+            return bound in self.wiring.chains
+        source = self.wiring.exchanges.get(bound.source)
+        return source is not None and bound in source.bindings
 
     def _wire(self, bound: Binding | Chain) -> bool:
         return self.wiring.bind(bound) if isinstance(bound, Binding) else self.wiring.bind_chain(bound)
@@ -269,10 +282,10 @@ class VirtualHost:
         usage.bindings.give_back(len(removed.bindings) + len(removed.chains))
         work = self.core.work() if work is None else work
         for exchange in removed.exchanges:
-            work.undefine("exchange", self._key(exchange.name))
+            self.core.undefine("exchange", self._key(exchange.name), work)
         gone: list[Binding | Chain] = [*removed.bindings, *removed.chains]
         for bound in gone:
-            work.undefine(_kind(bound), self._key(_canonical(bound.to_data())))
+            self.core.undefine(_kind(bound), self._key(_canonical(bound.to_data())), work)
         self.core.commit(work)
 
     # --- what heads keep -----------------------------------------------------------------------------------
@@ -284,16 +297,14 @@ class VirtualHost:
     def define(self, kind: str, name: str, data: Mapping[str, Any], told: Told | None = None) -> None:
         """Keep JSON values for a head; ``told`` once they are safe."""
         self._defined.setdefault(kind, {})[name] = data
-        work = self.core.work()
-        work.define(kind, self._key(name), data)
-        self.core.commit(work, told)
+        self.core.define(kind, self._key(name), data, told)
 
     def undefine(self, kind: str, name: str, work: Work | None = None) -> None:
         """Keep them no longer; ``work``: what this becomes true with, None: it does so by itself."""
         if self._defined.get(kind, {}).pop(name, None) is None:
             return
         unit = self.core.work() if work is None else work
-        unit.undefine(kind, self._key(name))
+        self.core.undefine(kind, self._key(name), unit)
         if unit is not work:
             self.core.commit(unit)
 

@@ -10,7 +10,7 @@ from typing import Final
 from amqpforge.broker.errors import LimitExceeded
 from amqpforge.errors import LocalError
 
-__all__ = ["BrokerLimits", "ConnectionUsage", "LoginBrake", "Quota", "Usage", "Watermark"]
+__all__ = ["BrokerLimits", "LoginBrake", "Quota", "Usage"]
 
 _MOST: Final = 1 << 53
 """The greatest number that a limit can be: one that every reader of JSON gets right."""
@@ -30,9 +30,10 @@ class BrokerLimits:
         connections: to the whole broker, those included that have not logged in yet. Each takes a file of the
             process: the operating system has its own limit on those.
         connections_per_user: that have logged in as one user.
-        sessions_per_connection: or channels.
-        links_per_connection: or consumers and publishers, over all sessions of the connection.
-        dynamic_nodes_per_connection: queues and exchanges that go with the connection.
+        sessions_per_connection: or channels; at most 65536 count.
+        links_per_connection: or consumers and publishers, over all sessions of the connection; those that are
+            refused, and that the client has not detached yet, may be as many again.
+        dynamic_nodes_per_connection: queues that were made for links of the connection.
         transactions_per_connection: that are open.
         queues: in all virtual hosts.
         exchanges: in all virtual hosts, those included that are there from the start.
@@ -42,8 +43,10 @@ class BrokerLimits:
         frame_size: octets of one frame, 512 to 2^32 - 1.
         unsettled_per_link: deliveries that a link may have unsettled, either way.
         credit_per_link: messages that the broker lets a publisher send ahead, 1 to 2^32 - 1.
-        memory: octets of messages in memory beyond which publishers get no more credit, until it is four
-            fifths of this again.
+        memory: octets of messages in memory, of those that are not whole yet included, beyond which
+            publishers get no more credit, until it is four fifths of this again. Those who go on with credit
+            that they had are refused at twice as much. What is not whole on one connection is at most a
+            quarter of this, but at least one message of ``message_size`` octets, or of twice this.
         handshake_timeout: seconds that a client has until its connection is open, 0.001 to 86400.
     """
 
@@ -71,6 +74,11 @@ class BrokerLimits:
             least, most = _RANGES.get(field.name, (1, _MOST))
             if not least <= value <= most:
                 raise LocalError(f"the limit {field.name} is {least} to {most}, not {value}")
+
+    @property
+    def unfinished_per_connection(self) -> int:
+        """Octets that a connection may have sent of messages which are not whole yet."""
+        return max(self.memory // 4, min(self.message_size, 2 * self.memory))
 
     def check_message_size(self, size: int) -> None:
         """Raises LimitExceeded for a message of too many octets."""
@@ -124,50 +132,15 @@ class Quota:
         self.used -= amount
 
 
-class Watermark:
-    """An amount that is too high from one mark on, until it has fallen to a lower one.
-
-    The distance keeps publishers from being stopped and started with every message.
-
-    Attributes:
-        high: from here on it is too high.
-        low: four fifths of ``high``.
-        level: the amount now.
-        is_high: whether it is too high.
-    """
-
-    __slots__ = ("high", "is_high", "level", "low")
-
-    def __init__(self, high: int) -> None:
-        self.high = high
-        self.low = high * 4 // 5
-        self.level = 0
-        self.is_high = False
-
-    def add(self, amount: int) -> bool:
-        """Change the level, by a negative amount too; returns whether ``is_high`` is another one now.
-
-        Raises:
-            ValueError: the level would fall below 0.
-        """
-        if self.level + amount < 0:
-            raise ValueError(f"the level {self.level} cannot change by {amount}: it would be below 0")
-        self.level += amount
-        was_high = self.is_high
-        self.is_high = self.level > self.low if was_high else self.level >= self.high
-        return self.is_high is not was_high
-
-
 class Usage:
     """What of the broker is in use.
 
     Attributes:
         limits: what all counts are held to.
-        connections: how many there are.
+        connections: how many there are, those included that nobody has logged in on yet.
         queues: in all virtual hosts.
         exchanges: in all virtual hosts.
         bindings: in all virtual hosts.
-        memory: octets of messages in memory.
     """
 
     def __init__(self, limits: BrokerLimits) -> None:
@@ -176,17 +149,7 @@ class Usage:
         self.queues = Quota("queues", limits.queues)
         self.exchanges = Quota("exchanges", limits.exchanges)
         self.bindings = Quota("bindings", limits.bindings)
-        self.memory = Watermark(limits.memory)
         self._users: dict[str, Quota] = {}
-
-    def connect(self) -> ConnectionUsage:
-        """Count one more connection, which nobody has logged in on yet.
-
-        Raises:
-            LimitExceeded: there are too many.
-        """
-        self.connections.take()
-        return ConnectionUsage(self)
 
     def connections_of(self, user: str) -> int:
         """How many connections a user has."""
@@ -209,50 +172,6 @@ class Usage:
         quota.give_back()
         if not quota.used:
             del self._users[user]
-
-
-class ConnectionUsage:
-    """What one connection has in use.
-
-    Attributes:
-        user: who has logged in; None: nobody yet.
-        sessions: that are begun.
-        links: that are attached, over all sessions.
-        dynamic_nodes: that go with it.
-        transactions: that are open.
-    """
-
-    def __init__(self, usage: Usage) -> None:
-        """See :meth:`Usage.connect`, which makes it."""
-        limits = usage.limits
-        self.user: str | None = None
-        self.sessions = Quota("sessions_per_connection", limits.sessions_per_connection)
-        self.links = Quota("links_per_connection", limits.links_per_connection)
-        self.dynamic_nodes = Quota("dynamic_nodes_per_connection", limits.dynamic_nodes_per_connection)
-        self.transactions = Quota("transactions_per_connection", limits.transactions_per_connection)
-        self._usage = usage
-        self._is_closed = False
-
-    def log_in(self, user: str) -> None:
-        """Count the connection as one of a user.
-
-        Raises:
-            LimitExceeded: he has too many.
-            ValueError: somebody has logged in on it already, or it is closed.
-        """
-        if self.user is not None or self._is_closed:
-            raise ValueError("the connection belongs to a user already, or is closed")
-        self._usage.take_user(user)
-        self.user = user
-
-    def close(self) -> None:
-        """Give back the connection itself; does nothing a second time."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._usage.connections.give_back()
-        if self.user is not None:
-            self._usage.give_back_user(self.user)
 
 
 class LoginBrake:

@@ -151,7 +151,7 @@ class Doorman(asyncio.Protocol):
                 guest.transport, self, context, server_side=True
             )
         except OSError as error:
-            reason = str(getattr(error, "reason", None) or error)
+            reason = str(getattr(error, "reason", None) or error) or type(error).__name__
         if secured is None:  # As long as hands are shaken nobody tells that the transport is lost.
             _log.info(Event("TLS failed", peer=guest.address, reason=reason))
             self.connection_lost(None)

@@ -27,7 +27,7 @@ class Form(Protocol):
         ...
 
     def changed(self, payload: bytes, failures: int, annotations: bytes | None) -> bytes:
-        """A message as one queue has it.
+        """A message as one queue has it. Octets that cannot be read stay as they are.
 
         Args:
             payload: as it came.
@@ -39,7 +39,8 @@ class Form(Protocol):
     def dead_letter(
         self, payload: bytes, failures: int, annotations: bytes | None, queue: str, reason: str
     ) -> bytes:
-        """The payload of the dead letter that a message becomes, which tells the queue and the reason.
+        """The payload of the dead letter that a message becomes, which tells the queue and the reason. Octets
+        that cannot be read stay as they are.
 
         The first three arguments are those of :meth:`changed`.
         """

@@ -8,6 +8,7 @@ transactions are served by this; AMQP 1.0 has local ones only.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from amqpforge_protocol.amqp_1_0 import MessageEvent
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .core import Told, Work
+    from .errors import BrokerError
     from .host import VirtualHost
     from .message import Form
     from .queues import Entry, Queue
-    from .traffic import Transaction
+    from .transaction import Transaction
 
 __all__ = ["KIND", "Prepared"]
 
@@ -88,6 +90,7 @@ class Prepared:
             queue.hand_over(entry, consumer, branch)
             branch.retirements.append((queue, entry, outcome))
         branch.publications += transaction.messages
+        transaction.rollback()
         self._branches[xid] = branch
         self._host.define(KIND, xid, _to_data(branch), told)
 
@@ -98,8 +101,10 @@ class Prepared:
             NotFound: there is no such branch.
         """
         branch = self._branch(xid)
+        data = self._host.defined(KIND)[xid]
         transaction = self._host.traffic.transaction()
-        transaction.messages += branch.publications
+        # Copies: what could not be committed has lost its payload.
+        transaction.messages += [(copy(message), message_id) for message, message_id in branch.publications]
         transaction.outcomes += [
             (queue, entry, branch, outcome) for queue, entry, outcome in branch.retirements
         ]
@@ -108,7 +113,13 @@ class Prepared:
             self._host.undefine(KIND, xid, work)
             del self._branches[xid]
 
-        transaction.commit(told, forget)
+        def ended(error: BrokerError | None) -> None:
+            if error is not None and xid not in self._branches:
+                self._branches[xid] = branch
+                self._host.restore(KIND, xid, data)
+            told(error)
+
+        transaction.commit(ended, forget)
 
     def rollback(self, xid: str, told: Told) -> None:
         """Undo a branch: messages that it has settled can be had again. ``told`` once that is safe.

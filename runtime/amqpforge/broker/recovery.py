@@ -52,6 +52,8 @@ def recover(core: Core, recovered: Recovered, hosts: Iterable[str]) -> dict[str,
         for number, known in remembered.items():
             if number in queues:
                 queues[number].restore((), known)
+            else:
+                work.drop_queue(number)
         for message in messages.values():
             if message.references:
                 core.bodies.hold(message)

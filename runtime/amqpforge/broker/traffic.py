@@ -8,19 +8,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 from .core import Placed, Work, nowhere
-from .errors import BrokerError, LimitExceeded, PreconditionFailed
+from .errors import BrokerError, LimitExceeded, PreconditionFailed, StoreError
 from .message import Message
 from .queues import Death
+from .transaction import Transaction
 
 if TYPE_CHECKING:
     from .clock import Timer
     from .core import Core, Told
     from .exchanges import Wiring
     from .message import Facts
-    from .queues import Consumer, Entry, Outcome, Queue, Settlement
+    from .queues import Consumer, Entry, Outcome, Queue
     from .store import Unit
 
-__all__ = ["Published", "Traffic", "Transaction"]
+__all__ = ["Published", "Traffic"]
 
 Published: TypeAlias = "Callable[[BrokerError | None, int], None]"
 """Called once it is known what became of a message: why it is nowhere, or how many queues took it."""
@@ -64,9 +65,12 @@ class Traffic:
         is_kept = self._is_kept(message, queues)
         work = self.core.coming() if is_kept else self._nowhere
         placed = self._place(message, message_id, queues, work, is_kept=is_kept)
-        if is_kept or len(placed.entries) < len(queues):  # What it repeats may not be safe yet.
+        repeated = len(placed.entries) < len(queues)
+        if is_kept or repeated:  # What it repeats may not be safe yet.
             work = self.core.coming()
             work.placed.append(placed)
+            if repeated:
+                done = _unless_lost(message_id or b"", queues, done)
             work.told.append(partial(_tell, done, len(queues)))
             return
         placed.show(self.core.bodies)
@@ -98,10 +102,11 @@ class Traffic:
             BrokerError: it cannot be published there, or one of the queues refuses it.
         """
         limits = self.core.usage.limits
-        if message.size > limits.message_size:
-            limits.check_message_size(message.size)
-        if is_client and self.core.bodies.used + message.size > 2 * limits.memory:
-            self._refuse_for_memory()
+        if is_client:  # A dead letter is somewhat larger than the message that a client has sent.
+            if message.size > limits.message_size:
+                limits.check_message_size(message.size)
+            if not self.core.bodies.has_room(message.size):
+                self._refuse_for_memory()
         queues = self._wiring.route(message, is_client=is_client)
         for queue in queues:
             queue.check(message)
@@ -239,97 +244,18 @@ class Traffic:
         self._unused(queue)
 
 
-def _nothing(_work: Work) -> None:
-    """There is nothing else."""
-
-
-def _taken_back(queue: Queue) -> PreconditionFailed:
-    return PreconditionFailed(f"a message of queue {queue.name!r:.80} was taken back: roll back")
-
-
-class Transaction:
-    """Messages and outcomes that become true together, across queues and across a crash.
-
-    Attributes:
-        messages: what is published, with the octets that tell each from others.
-        outcomes: what is settled: where, which, by whom and how.
-    """
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-        self.messages: list[tuple[Message, bytes | None]] = []
-        self.outcomes: list[tuple[Queue, Entry, Consumer, Outcome]] = []
-
-    def publish(self, message: Message, message_id: bytes | None) -> int:
-        """Publish a message with the transaction; returns how many queues it is for now.
-
-        Raises:
-            BrokerError: it cannot be published.
-        """
-        queues = self._traffic.takers(message)
-        self.messages.append((message, message_id))
-        return len(queues)
-
-    def settle(self, queue: Queue, entry: Entry, consumer: Consumer, outcome: Outcome) -> None:
-        """A consumer says with the transaction what became of a message that it holds."""
-        self.outcomes.append((queue, entry, consumer, outcome))
-
-    def check(self) -> None:
-        """Whether all of it can become true now.
-
-        Raises:
-            BrokerError: it cannot.
-        """
-        for queue, entry, consumer, _ in self.outcomes:
-            if not queue.is_held(entry, consumer):
-                raise _taken_back(queue)
-        for message, _ in self.messages:
-            self._traffic.takers(message)
-
-    def commit(self, told: Told, also: Callable[[Work], None] = _nothing) -> None:
-        """Make all of it true; ``told`` gets the reason if nothing of it is.
-
-        ``also`` notes what else is to be safe with it; it is called once nothing but the store can fail.
-        """
-        core = self._traffic.core
-        work = core.work()
-        settlements: list[Settlement] = []
-        try:
-            self._note(work, settlements)
-        except BrokerError as error:
-            for settlement in settlements:
-                settlement.queue.undo(settlement)
-            for placed in work.placed:
-                placed.take_back(core.bodies)
-            told(error)
-            return
-        also(work)
-        work.told.append(partial(_conclude, settlements))
-        core.commit(work, told)
-
-    def _note(self, work: Work, settlements: list[Settlement]) -> None:
-        for queue, entry, consumer, outcome in self.outcomes:
-            settlement = queue.note(entry, consumer, outcome, work)
-            if settlement is None:
-                raise _taken_back(queue)
-            settlements.append(settlement)
-        for message, message_id in self.messages:
-            queues = self._traffic.takers(message)
-            work.placed.append(self._traffic.place(message, message_id, queues, work))
-
-    def rollback(self) -> None:
-        """Nothing of it is ever true; consumers hold what they held."""
-        self.messages.clear()
-        self.outcomes.clear()
-
-
 def _tell(done: Published, count: int, error: BrokerError | None) -> None:
     done(error, 0 if error is not None else count)
 
 
-def _conclude(settlements: list[Settlement], error: BrokerError | None) -> None:
-    for settlement in settlements:
-        if error is None:
-            settlement.queue.apply(settlement)
-        else:
-            settlement.queue.undo(settlement)
+def _unless_lost(message_id: bytes, queues: list[Queue], done: Published) -> Published:
+    """What tells of a message that repeats one: it is not accepted if that one could not be written."""
+    before = [(queue, queue.losses) for queue in queues]
+
+    def tell(error: BrokerError | None, count: int) -> None:
+        for queue, losses in before:
+            if error is None and queue.losses != losses and not queue.remembers(message_id):
+                error = StoreError("the message that this one repeats could not be written: send it again")
+        done(error, 0 if error is not None else count)
+
+    return tell

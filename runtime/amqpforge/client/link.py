@@ -19,6 +19,7 @@ from amqpforge.errors import (
 from amqpforge_protocol.amqp_1_0 import (
     AmqpError,
     Coordinator,
+    EncodeError,
     LinkError,
     LinkState,
     Role,
@@ -248,6 +249,10 @@ class Link(Generic[End]):
             engine.attach(self._end)
         except LocalError as error:
             self._fail(error)
+        except EncodeError as reason:
+            failed = LocalError(f"what the link {self.name!r:.80} asks for cannot be encoded: {reason}")
+            failed.__cause__ = reason
+            self._fail(failed)
         self._connection._wake()
 
     async def _wait_opened(self, timeout: float | None) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from amqpforge.capture.text import describe
 from amqpforge.commands import connecting, messages, showing
-from amqpforge_protocol.amqp_1_0 import Accepted, SenderSettleMode
+from amqpforge.errors import NOBODY
+from amqpforge_protocol.amqp_1_0 import Accepted, Released, SenderSettleMode
 
 if TYPE_CHECKING:
     from amqpforge.client import Outcome, SenderCounters
@@ -126,7 +127,8 @@ class _Complaints:
             return
         self.number += 1
         if self.number <= _MOST_TOLD:
-            self._streams.complain(f"message {self._seen} was not accepted: {describe(outcome)}")
+            why = f"; {NOBODY}" if isinstance(outcome, Released) else ""
+            self._streams.complain(f"message {self._seen} was not accepted: {describe(outcome)}{why}")
         elif self.number == _MOST_TOLD + 1:
             self._streams.complain("there are more that were not accepted")
 

@@ -50,7 +50,7 @@ _COLUMNS: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(prog="amqpforge admin users", dest="verb", metavar="VERB", required=True)
     summaries = {
         "add": "add a user, whose password is asked for",
         "passwd": "give a user another password",

@@ -37,6 +37,7 @@ from .sender import Sender
 from .session import Session
 from .settings import ConnectionSettings, SessionSettings
 from .tables import CONNECTION, move
+from .unfinished import Unfinished
 from .watch import Watch
 
 __all__ = ["Connection"]
@@ -63,6 +64,7 @@ class Connection:
         settings: what our open tells.
         container: the container of this end.
         is_server: whether this end was connected to.
+        unfinished: how much is kept of messages of which not all is in.
         state: where the connection stands; its row of the table of transitions is ``row``.
         remote: the peer's open; None before it is in.
         sessions: the sessions with an outgoing channel, by its number.
@@ -77,11 +79,20 @@ class Connection:
     """
 
     def __init__(
-        self, settings: ConnectionSettings, container: Container, *, is_server: bool = False
+        self,
+        settings: ConnectionSettings,
+        container: Container,
+        *,
+        is_server: bool = False,
+        unfinished: Unfinished | None = None,
     ) -> None:
+        """``unfinished``: bounds what is kept of messages that are not whole; None: the size of a message and
+        the credit of each link do so alone.
+        """
         self.settings = settings
         self.container = container
         self.is_server = is_server
+        self.unfinished = unfinished or Unfinished()
         self.state = ConnectionState.START
         self.row = CONNECTION_TRANSITIONS[self.state]
         self.remote: Open | None = None

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from amqpforge_protocol.amqp_1_0.archetypes import AnyDeliveryState
 
     from .receiver import Receiver
-    from .resume import ResumeAborted, ResumePayload, ResumeState
+    from .resume import Later, ResumeAborted, ResumePayload, ResumeState
     from .sender import Sender
 
-__all__ = ["IncomingDelivery", "Opaque", "OutgoingDelivery", "is_terminal", "passed"]
+__all__ = ["IncomingDelivery", "Opaque", "OutgoingDelivery", "check_format", "is_terminal", "passed"]
 
 _NOT_SENT: Final = OutgoingDeliveryState.NOT_SENT
 _SENDING: Final = OutgoingDeliveryState.SENDING
@@ -64,6 +64,17 @@ def _check_change(delivery: OutgoingDelivery | IncomingDelivery, state: AnyDeliv
         raise LocalError(f"the delivery has the outcome {known!r}, which nothing alters")
     if type(state) not in _PLAIN:
         delivery.link.check_state(state)
+
+
+def check_format(message_format: int) -> MessageFormat:
+    """The number as a message-format.
+
+    Raises:
+        LocalError: it is none.
+    """
+    if not 0 <= message_format < 1 << 32:
+        raise LocalError(f"a message-format is 0 to 2^32 - 1, not {message_format}")
+    return MessageFormat(message_format)
 
 
 class Opaque(Sections):
@@ -165,7 +176,7 @@ class OutgoingDelivery:
         self.progress = _NOT_SENT
         self.offset = 0
         self.frames = 0
-        self.resuming: ResumePayload | ResumeState | ResumeAborted | None = None
+        self.resuming: ResumePayload | ResumeState | ResumeAborted | Later | None = None
         self.is_aborted = False
         self.is_restated = False  # A change of state goes with the next transfer.
         self.is_lost = False
@@ -323,6 +334,7 @@ class IncomingDelivery:
         "frames",
         "id",
         "is_held",
+        "kept",
         "link",
         "message_format",
         "parts",
@@ -347,6 +359,7 @@ class IncomingDelivery:
         self.message_format = message_format
         self.payload = b""
         self.parts: list[bytes] = []
+        self.kept = 0  # Octets of them that count for the connection.
         self.size = 0
         self.frames = 0
         self.skip = 0

@@ -9,6 +9,9 @@ Section 2.5.6 for sessions, 2.6.7 for links.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from amqpforge_protocol.amqp_1_0 import Begin, Flow, SequenceNo, TransferNumber
 
 __all__ = ["UNLIMITED", "ReceiverFlow", "SenderFlow", "SessionWindows", "advance", "distance"]
@@ -112,9 +115,17 @@ class SenderFlow:
             after the receiver took credit back that was used already.
         available: messages that could be sent had we the credit.
         drain: whether the receiver wants credit that we cannot use to be used up.
+        properties: what else the receiver's latest flow with properties told; None: nothing.
     """
 
-    __slots__ = ("available", "delivery_count", "drain", "initial_delivery_count", "link_credit")
+    __slots__ = (
+        "available",
+        "delivery_count",
+        "drain",
+        "initial_delivery_count",
+        "link_credit",
+        "properties",
+    )
 
     def __init__(self, delivery_count: int = 0) -> None:
         self.initial_delivery_count = delivery_count
@@ -122,6 +133,7 @@ class SenderFlow:
         self.link_credit = 0
         self.available = 0
         self.drain = False
+        self.properties: Mapping[str, Any] | None = None
 
     def sent(self) -> None:
         """A message is started."""
@@ -133,6 +145,8 @@ class SenderFlow:
         seen = self.initial_delivery_count if flow.delivery_count is None else flow.delivery_count
         self.link_credit = (flow.link_credit or 0) - distance(seen, self.delivery_count)
         self.drain = flow.drain
+        if flow.properties is not None:
+            self.properties = flow.properties
 
     def drained(self) -> None:
         """All credit is used up for want of messages."""

@@ -31,6 +31,7 @@ from .link import Link
 from .resumption import received_states, resume_receiving, take_resumed
 from .sections import Sections
 from .tables import INCOMING_DELIVERY, LINK, LinkFault, SessionFault, move, step
+from .unfinished import discount, keep, let_go
 
 if TYPE_CHECKING:
     from amqpforge_protocol.amqp_1_0.archetypes import AnyDeliveryState
@@ -367,16 +368,25 @@ class Receiver(Link):
         if self.streams:
             self._stream(delivery, payload)
         elif not is_last:
-            delivery.parts.append(payload)
+            keep(delivery, payload)
         else:
             if delivery.parts:
                 delivery.parts.append(payload)
                 payload = b"".join(delivery.parts)
-                delivery.parts.clear()
+                let_go(delivery)
             delivery.payload = payload
             self._deliver(delivery)
         if is_last and delivery.remote_settled and delivery.state is not None:
             self.hear(delivery)
+
+    def forget_unfinished(self) -> None:
+        """Keep nothing of messages whose transfers were broken off by the end of the session or of the link:
+        they come anew if the link is resumed, as it tells nothing of them (section 3.4.6, tag 1).
+        """
+        for delivery in [one for one in self.unsettled.values() if not one.is_complete]:
+            if delivery is not self._current:
+                let_go(delivery)
+                del self.unsettled[delivery.tag]
 
     def _deliver(self, delivery: IncomingDelivery) -> None:
         """Hand a whole message out."""
@@ -430,7 +440,7 @@ class Receiver(Link):
     def give_up(self, delivery: IncomingDelivery) -> None:
         """Nothing more comes of a delivery, and what came does not count."""
         self.taken(delivery)
-        delivery.parts.clear()
+        let_go(delivery)
         delivery.payload = b""
         delivery.remote_settled = True
         self.settle(delivery)
@@ -515,6 +525,11 @@ class Receiver(Link):
 
     # --- the end of it ---
 
+    def fail(self, fault: LinkFault) -> None:
+        if self._current is not None:  # The link is closed: nobody will have what came of it.
+            let_go(self._current)
+        super().fail(fault)
+
     @property
     def unsettled_map(self) -> dict[bytes, Any]:
         return received_states(self.unsettled)
@@ -529,7 +544,9 @@ class Receiver(Link):
     def suspend(self) -> None:
         session = self.session
         self.told_map = self.has_told = False
-        self._current = None
+        if self._current is not None:
+            discount(self._current)
+            self._current = None
         self.ignores = False
         self._release()
         # What is resumed takes credit again, so it must not count against the window meanwhile.

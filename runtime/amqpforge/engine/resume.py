@@ -44,6 +44,7 @@ __all__ = [
     "Continue",
     "Decision",
     "Incoming",
+    "Later",
     "NoAnswer",
     "NoResume",
     "Outgoing",
@@ -277,6 +278,13 @@ class ResumeAborted:
     """
 
     then: NoResume
+
+
+class Later(Enum):
+    """When a delivery is resumed whose resuming transfer has to wait."""
+
+    WHEN_SETTLED = "when settled"
+    """The receiver has its outcome, and would settle: first the application of the sender has to."""
 
 
 Decision: TypeAlias = NoResume | ResumePayload | ResumeState | ResumeAborted

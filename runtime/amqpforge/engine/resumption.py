@@ -27,6 +27,7 @@ from .resume import (
     Conclude,
     Continue,
     Incoming,
+    Later,
     NoAnswer,
     NoResume,
     Outgoing,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "received_states",
+    "resume_late",
     "resume_receiving",
     "resume_sending",
     "send_resumed",
@@ -122,7 +124,7 @@ def resume_sending(sender: Sender) -> None:
         sent_incomplete=sender.incomplete,
         got_incomplete=sender.remote_incomplete,
     )
-    resumed, anew = [], []
+    resumed, waiting, anew = [], [], []
     for tag, decision in plan.decisions.items():
         delivery = sender.unsettled[tag]
         state = theirs.get(tag, ABSENT)
@@ -130,7 +132,16 @@ def resume_sending(sender: Sender) -> None:
             delivery.remote_state = state
         if decision is NoResume.KEEP:
             continue
-        if not isinstance(decision, NoResume):
+        if (
+            isinstance(decision, ResumeState)
+            and decision.settled
+            and not (sender.auto_settle or delivery.settled)
+        ):
+            # The receiver settles as soon as it reads that its outcome is in force: it must be by then.
+            delivery.resuming = Later.WHEN_SETTLED
+            waiting.append(delivery)
+            sender.tell_news(delivery)
+        elif not isinstance(decision, NoResume):
             delivery.resuming = decision
             resumed.append(delivery)
         elif delivery.settled:
@@ -139,7 +150,7 @@ def resume_sending(sender: Sender) -> None:
             anew.append(delivery)
     sender.own_queue().extendleft(reversed(resumed + anew))
     if plan.is_partial:
-        _reduce(sender, resumed, is_stuck=plan.is_stuck)
+        _reduce(sender, resumed + waiting, is_stuck=plan.is_stuck)
     else:
         sender.fruitless = 0
 
@@ -158,8 +169,19 @@ def _reduce(sender: Sender, resumed: list[OutgoingDelivery], *, is_stuck: bool) 
         sender.resume_again()
 
 
+def resume_late(sender: Sender, delivery: OutgoingDelivery) -> None:
+    """The application has settled a delivery that waited for that, or aborted it: the receiver is told with
+    the resuming transfer, ahead of what was never sent.
+    """
+    queue = sender.own_queue()
+    queue.insert(bool(queue) and queue[0].progress is OutgoingDeliveryState.SENDING, delivery)
+    sender.pump()
+
+
 def send_resumed(
-    sender: Sender, delivery: OutgoingDelivery, decision: ResumePayload | ResumeState | ResumeAborted
+    sender: Sender,
+    delivery: OutgoingDelivery,
+    decision: ResumePayload | ResumeState | ResumeAborted | Later,
 ) -> None:
     """Send the first transfer of a delivery, the first in the queue, that was resumed."""
     delivery.resuming = None
@@ -171,7 +193,7 @@ def send_resumed(
         _send_rest(sender, delivery, decision)
     elif isinstance(decision, ResumeState):
         _send_outcome(sender, delivery, decision)
-    else:
+    elif isinstance(decision, ResumeAborted):
         sender.queue.popleft()
         transfer = Transfer(handle=Handle(sender.handle or 0), aborted=True)
         sender.write_transfer(delivery, transfer, resume=True)
@@ -219,7 +241,7 @@ def _send_settlement(sender: Sender, delivery: OutgoingDelivery) -> None:
 
 def _send_outcome(sender: Sender, delivery: OutgoingDelivery, decision: ResumeState) -> None:
     sender.queue.popleft()
-    settles = decision.settled and sender.auto_settle
+    settles = decision.settled
     delivery.state = decision.state
     delivery.settled = settles and sender.snd_settle_mode is not SenderSettleMode.UNSETTLED
     delivery.progress = _SENT

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amqpforge.errors import LocalError
 from amqpforge_protocol.amqp_1_0 import (
@@ -28,12 +28,14 @@ from amqpforge_protocol.amqp_1_0 import (
     Transfer,
 )
 
-from .delivery import OutgoingDelivery, is_terminal
+from .delivery import OutgoingDelivery, check_format, is_terminal
 from .events import Credit
 from .flow import UNLIMITED, SenderFlow
 from .link import Link
 from .output import HIGH_WATER
-from .resumption import resume_sending, send_resumed, suspend_sending, unnumber, unsettled_states
+from .resume import Later
+from .resumption import resume_late, resume_sending, send_resumed, suspend_sending, unnumber, unsettled_states
+from .straight import send_straight
 from .tables import LINK, step
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ _LONGEST_TAG: Final = 32
 _NOT_SENT: Final = OutgoingDeliveryState.NOT_SENT
 _SENDING: Final = OutgoingDeliveryState.SENDING
 _SENT: Final = OutgoingDeliveryState.SENT
+_WHEN_SETTLED: Final = Later.WHEN_SETTLED
 _AMQP: Final = MessageFormat(0)
 _MIXED: Final = SenderSettleMode.MIXED
 _SETTLED: Final = SenderSettleMode.SETTLED
@@ -62,7 +65,6 @@ _OVER: Final = frozenset(
         LinkState.CLOSED,
     )
 )
-
 
 _NO_QUEUE: Final[deque[OutgoingDelivery]] = deque(maxlen=0)
 """The queue of every sender that has sent nothing: one of its own takes as much as half of the rest."""
@@ -152,7 +154,7 @@ class Sender(Link):
         if state is not None:
             self.check_state(state)
         tag = self._check_tag(tag)
-        delivery = OutgoingDelivery(self, tag, payload, False, state, _check_format(message_format))
+        delivery = OutgoingDelivery(self, tag, payload, False, state, check_format(message_format))
         delivery.progress = _SENT
         delivery.offset, delivery.unsent = len(payload), 0
         self.unsettled[tag] = delivery
@@ -189,7 +191,10 @@ class Sender(Link):
                 the state is none, or the message is larger than the receiver takes.
         """
         delivery = self._admit(payload, tag, settled, state, message_format, rcv_settle_mode, batchable)
-        if self.is_open and len(self.queue) == 1:
+        if self.queue or not self.is_open:
+            self.own_queue().append(delivery)
+        elif not send_straight(self, delivery, payload):
+            self.own_queue().append(delivery)
             self.pump()
         return delivery
 
@@ -209,7 +214,9 @@ class Sender(Link):
         Raises:
             LocalError: as :meth:`send` does.
         """
-        return self._admit(None, tag, settled, state, message_format, rcv_settle_mode, batchable)
+        delivery = self._admit(None, tag, settled, state, message_format, rcv_settle_mode, batchable)
+        self.own_queue().append(delivery)
+        return delivery
 
     def own_queue(self) -> deque[OutgoingDelivery]:
         """The queue, to add to it."""
@@ -245,13 +252,12 @@ class Sender(Link):
             payload,
             settled,
             state,
-            _check_format(message_format) if message_format else _AMQP,
+            check_format(message_format) if message_format else _AMQP,
             rcv_settle_mode,
             batchable,
         )
         if not settled:
             self.unsettled[checked] = delivery
-        self.own_queue().append(delivery)
         return delivery
 
     def _new_tag(self) -> DeliveryTag:
@@ -259,7 +265,7 @@ class Sender(Link):
             tag = self._next_tag.to_bytes(4, "big")
             self._next_tag = (self._next_tag + 1) & 0xFFFF_FFFF
             if tag not in self.unsettled:
-                return cast(DeliveryTag, tag)
+                return tag  # type: ignore[return-value]
 
     def _check_tag(self, tag: bytes) -> DeliveryTag:
         if len(tag) > _LONGEST_TAG:
@@ -297,7 +303,9 @@ class Sender(Link):
 
     def abort(self, delivery: OutgoingDelivery) -> None:
         """Break off a delivery that is not all sent; see :meth:`OutgoingDelivery.abort`."""
-        if self.session is None or delivery.progress is _NOT_SENT or delivery not in self.queue:
+        if delivery.resuming is _WHEN_SETTLED:
+            resume_late(self, delivery)
+        elif self.session is None or delivery.progress is _NOT_SENT or delivery not in self.queue:
             delivery.progress = OutgoingDeliveryState.ABORTED
             if delivery in self.queue:
                 self.queue.remove(delivery)
@@ -515,6 +523,9 @@ class Sender(Link):
         One that is not begun is sent settled.
         """
         delivery.settled = True
+        if delivery.resuming is _WHEN_SETTLED:
+            resume_late(self, delivery)
+            return
         progress = delivery.progress
         if progress is _NOT_SENT or (progress is _SENT and not self.owes_resuming(delivery)):
             self.drop(delivery)
@@ -587,9 +598,3 @@ class Sender(Link):
 
     def complete(self, attach: Attach) -> None:
         attach.initial_delivery_count = SequenceNo(self.flow_state.delivery_count)
-
-
-def _check_format(message_format: int) -> MessageFormat:
-    if not 0 <= message_format < 1 << 32:
-        raise LocalError(f"a message-format is 0 to 2^32 - 1, not {message_format}")
-    return MessageFormat(message_format)

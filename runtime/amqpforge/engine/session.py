@@ -54,6 +54,7 @@ __all__ = ["Session"]
 
 _RECEIVE_FRAME: Final = SessionEvent.RECEIVE_FRAME
 _SEND_FRAME: Final = SessionEvent.SEND_FRAME
+_CONNECTION_SEND_FRAME: Final = ConnectionEvent.SEND_FRAME
 _ENDING: Final = frozenset((SessionState.END_SENT, SessionState.DISCARDING))
 
 
@@ -145,8 +146,7 @@ class Session:
             EncodeError: what it is to tell cannot be encoded.
         """
         state = move(SESSION, self.state, SessionEvent.SEND_BEGIN)
-        connection = self.connection
-        settings = self.settings
+        connection, settings = self.connection, self.settings
         begin = Begin(
             remote_channel=self.remote_channel,
             next_outgoing_id=TransferNumber(SequenceNo(self.windows.next_outgoing_id)),
@@ -233,7 +233,7 @@ class Session:
     @property
     def may_write(self) -> bool:
         """Whether frames of links may be written."""
-        return self._row[_SEND_FRAME] >= 0 and self.connection.may_write
+        return self._row[_SEND_FRAME] >= 0 and self.connection.row[_CONNECTION_SEND_FRAME] >= 0
 
     @property
     def is_ending(self) -> bool:

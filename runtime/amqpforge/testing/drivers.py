@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from ssl import SSLContext
 from typing import TYPE_CHECKING, Any
 
 from amqpforge.broker.amqp_1_0.transport import ServerDriver
-from amqpforge.errors import NegotiationFailed
 from amqpforge.transport import Driver
 
 if TYPE_CHECKING:
@@ -33,14 +33,8 @@ class RelayedDriver(Driver):
         super().data_received(data)
         self._flush()
 
-    async def _start_tls(self) -> None:
-        octets = self._stack.data_to_send(self._now())
-        if octets:
-            self.connection.relay.write(octets)
-        if self._tls is None:
-            raise NegotiationFailed("TLS was asked for without a context for it")
-        name = await self.connection.relay.secure(self._tls[0], self._stack.octets_for_tls())
-        self._stack.tls_established(name)
+    async def secure(self, context: SSLContext, name: str | None, first: bytes) -> str | None:
+        return await self.connection.relay.secure(context, first)
 
 
 class BrokerDriver(RelayedDriver, ServerDriver):

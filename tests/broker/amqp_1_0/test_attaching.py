@@ -85,6 +85,23 @@ def test_links_without_the_right_to_them_are_refused_and_others_go_on() -> None:
     assert peer.receiver("out1", "e").is_attached
 
 
+def test_who_has_no_right_to_something_does_not_learn_whether_it_is_there() -> None:
+    access = Access({})
+    access.grant("ann", "/", Permissions.of(configure="subscription.*"))
+    ground = a_ground("there", access=access)
+    peer = ground.peer(user="ann")
+    places = ("/queues/there", "/queues/nowhere", "/exchanges/amq.topic", "/exchanges/nowhere")
+    for number, address in enumerate(places):
+        assert condition_of(peer.sender(address, f"to {number}")) == "amqp:unauthorized-access"
+        assert condition_of(peer.receiver(address, f"from {number}")) == "amqp:unauthorized-access"
+    anonymous = peer.sender(None, "relay")
+    for address in places:
+        told = peer.send(anonymous, Message("m", to=address)).remote_state
+        assert isinstance(told, Rejected)
+        assert told.error is not None
+        assert str(told.error.condition) == "amqp:unauthorized-access"
+
+
 def test_the_broker_closes_connections_with_a_reason() -> None:
     ground = a_ground("q")
     peer = ground.peer()
@@ -147,6 +164,23 @@ def test_there_are_only_so_many_links_on_a_connection() -> None:
     refused = peer.attach(Sender("more", source=Source(), target=Target(address="q")), more)
     assert condition_of(refused) == "amqp:resource-limit-exceeded"
     assert ground.peer(container="other").sender("q").is_attached
+
+
+def test_a_link_that_comes_from_another_connection_counts_as_well() -> None:
+    ground = a_ground("q", links_per_connection=2)
+    first, second = ground.peer(), ground.peer()
+    moving = Source(address="q", expiry_policy=NEVER)
+    lost = first.receiver(source=moving, name="moves")
+    for number in range(2):
+        assert second.receiver("q", f"l-{number}").is_attached
+    first.lose()
+    more = second.engine.session()
+    more.begin()
+    ground.run()
+    refused = second.attach(Receiver("moves", source=moving, target=Target()), more)
+    assert condition_of(refused) == "amqp:resource-limit-exceeded"
+    third = ground.peer()
+    assert third.attach(lost).is_attached
 
 
 def test_an_attach_that_cannot_be_answered_ends_its_session_alone() -> None:

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from amqpforge.broker.access import Access, Permissions
 from amqpforge.broker.settings import QueueSettings
 from amqpforge.engine.receiver import Receiver
 from amqpforge.message import Message
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
+    DeleteOnClose,
     Described,
     Modified,
     ReceiverSettleMode,
@@ -102,6 +104,36 @@ def test_an_outcome_that_the_client_waits_for_is_settled_once_it_is_safe() -> No
     store.sync()
     ground.run()
     assert delivery.remote_settled
+
+
+@pytest.mark.parametrize("is_told_before", [True, False])
+def test_an_outcome_that_a_resumed_client_knows_is_told_once_it_is_safe(is_told_before: bool) -> None:
+    """The client forgets the message as soon as it hears of it (section 3.4.6, tag 3)."""
+    store = KeepingStore()
+    ground = a_lasting(store)
+    peer = ground.peer()
+    peer.send(peer.sender("q"), Message("m", durable=True))
+    source = Source(address="q", expiry_policy=NEVER)
+    receiver = peer.receiver(source=source, credit=1, rcv_settle_mode=ReceiverSettleMode.SECOND)
+    (delivery,) = peer.got(receiver)
+    store.is_slow = True
+    if not is_told_before:
+        peer.lose()
+    delivery.update(Accepted())
+    if is_told_before:
+        ground.run()
+        peer.lose()
+    again = ground.peer()
+    again.attach(receiver)
+    again.flow(receiver, 5)
+    assert list(receiver.unsettled) == [delivery.tag]
+    assert not delivery.remote_settled
+    store.sync()
+    ground.run()
+    assert not receiver.unsettled
+    assert delivery.remote_settled
+    assert restarted(ground, store).host.queues["q"].ready == 0
+    assert ground.host.queues["q"].unacknowledged == 0
 
 
 def test_a_transaction_is_discharged_once_it_is_safe() -> None:
@@ -197,6 +229,31 @@ def test_a_terminus_that_nobody_comes_back_to_expires_after_a_restart() -> None:
     gone.advance(61)
     assert list(gone.host.queues) == ["q"]
     assert not store.open().definitions[1:]
+
+
+def test_an_attach_that_is_refused_does_not_keep_a_terminus_from_expiring() -> None:
+    store = KeepingStore()
+    ground = a_lasting(store)
+    expires = lasting(expiry_policy=TerminusExpiryPolicy.CONNECTION_CLOSE, timeout=60)
+    ground.peer().receiver(source=expires)
+    after = restarted(ground, store)
+    wrong = lasting(dynamic_node_properties={Symbol("lifetime-policy"): DeleteOnClose()})
+    assert condition_of(after.peer().receiver(source=wrong)) == "amqp:invalid-field"
+    after.advance(61)
+    assert list(after.host.queues) == ["q"]
+
+
+def test_an_attach_that_is_refused_leaves_the_messages_of_a_durable_subscription() -> None:
+    store = KeepingStore()
+    ground = a_lasting(store)
+    peer = ground.peer()
+    peer.receiver(source=lasting())
+    peer.send(peer.sender("/exchanges/amq.topic"), Message("waits", durable=True, subject="eu.de"))
+    nothing = Permissions.of(configure=".*", write=".*")
+    unable = a_ground(store=store, clock=ground.clock, access=Access({("anonymous", "/"): nothing}))
+    assert condition_of(unable.peer().receiver(source=lasting())) == "amqp:unauthorized-access"
+    again = restarted(unable, store).peer()
+    assert again.bodies(again.receiver(source=lasting(), credit=9)) == ["waits"]
 
 
 def test_a_durable_subscription_to_something_else_takes_the_place_of_the_old_one() -> None:

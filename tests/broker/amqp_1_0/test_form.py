@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -144,6 +145,25 @@ def test_a_dead_letter_tells_where_it_died_first_and_how_often() -> None:
     assert twice.delivery_count == 3
     assert twice.annotations["x-opt-first-death-queue"] == "q"
     assert (twice.annotations["x-opt-death-count"], twice.annotations["x-opt-a"]) == (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (2**64 - 2, 2**64 - 1),
+        (2**64 - 1, 2**64 - 1),
+        (-1, 1),
+        ("many", 1),
+        (Decimal("sNaN"), 1),
+        ([1], 1),
+        (None, 1),
+    ],
+)
+def test_a_count_of_deaths_that_a_publisher_has_made_up(before: object, after: int) -> None:
+    told = ULong(before) if isinstance(before, int) and before > 0 else before
+    sent = Message("m", annotations={"x-opt-death-count": told}).encode()
+    dead = FORM.dead_letter(sent, 0, None, "q", "rejected")
+    assert Message.from_octets(dead).annotations["x-opt-death-count"] == after
 
 
 def test_a_message_in_another_format_is_kept_as_it_is() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from amqpforge.broker.amqp_1_0.form import FORM
+from amqpforge.broker.message import Message as StoredMessage
 from amqpforge.broker.settings import QueueSettings
 from amqpforge.message import Message
 from amqpforge_protocol.amqp_1_0 import (
@@ -304,6 +306,50 @@ def test_a_drain_with_a_selector_looks_at_the_whole_queue_first() -> None:
         ground.advance(0.001)
     assert peer.bodies(receiver) == [2499]
     assert receiver.link_credit == 0
+
+
+def damage(ground: Ground, queue: str, **fields: Any) -> None:
+    """Have something in a queue that is no message, as a store may give it back."""
+    message = StoredMessage(FORM, b"\x00\x53\x70\xc0\x05", exchange="", key=queue, **fields)
+    ground.host.traffic.publish(message, None, lambda refused, queues: None)
+
+
+@pytest.mark.parametrize("fields", [{"expires_at": 1e12}, {}], ids=["with an end", "delivered before"])
+def test_what_is_no_message_holds_up_nobody(fields: Any, caplog: pytest.LogCaptureFixture) -> None:
+    ground, peer = a_queue(dead_letter_exchange="amq.fanout")
+    ground.admin.declare_queue("dead", QueueSettings())
+    ground.admin.bind("amq.fanout", "dead")
+    damage(ground, "q", **fields)
+    for entry in ground.host.queues["q"]:
+        entry.was_acquired = not fields
+    peer.send(peer.sender("q"), "m")
+    receiver = peer.receiver("q", credit=5)
+    assert peer.bodies(receiver) == ["m"]
+    assert receiver.is_attached
+    assert ground.host.queues["q"].counters.rejected == 1
+    (letter,) = ground.host.queues["dead"]
+    assert letter.message.payload == b"\x00\x53\x70\xc0\x05"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "is damaged" in caplog.text
+
+
+def test_who_copies_is_not_held_up_by_what_is_no_message() -> None:
+    ground, peer = a_queue()
+    damage(ground, "q", expires_at=1e12)
+    peer.send(peer.sender("q"), "m")
+    receiver = peer.receiver(source=Source(address="q", distribution_mode=COPY), credit=5)
+    assert peer.bodies(receiver) == ["m"]
+    assert len(states(ground)) == 2
+
+
+def test_a_selector_sees_nothing_in_what_is_no_message() -> None:
+    ground, peer = a_queue()
+    damage(ground, "q")
+    for entry in ground.host.queues["q"]:
+        entry.delivery_count = 1
+    peer.send(peer.sender("q"), Message("m", application_properties={"n": 1}))
+    chosen = Source(address="q", filter={Symbol("s"): Described(SELECTOR, "n = 1")})
+    assert peer.bodies(peer.receiver(source=chosen, credit=5)) == ["m"]
 
 
 def test_what_is_sent_settled_is_gone_at_once() -> None:

@@ -17,6 +17,7 @@ from amqpforge_protocol.amqp_1_0 import (
     Released,
     Source,
     Symbol,
+    Target,
     TerminusExpiryPolicy,
     TransactionalState,
 )
@@ -279,6 +280,27 @@ def test_what_was_acquired_in_a_transaction_stays_with_the_client_once_that_is_c
     assert (ground.host.queues["q"].ready, ground.host.queues["q"].unacknowledged) == (0, 1)
     peer.settle(second, Released())
     assert ground.host.queues["q"].ready == 1
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_transaction_may_be_named_ahead_of_the_answer_to_the_attach(is_there: bool) -> None:
+    ground = a_ground("q")
+    peer = ground.peer()
+    control = peer.controller()
+    peer.send(peer.sender("q"), "m")
+    id = peer.declare(control) if is_there else b"never"
+    receiver = Receiver("in", source=Source(address="q"), target=Target())
+    peer.session.attach(receiver)
+    acquire(receiver, 1, id)
+    ground.run()
+    if not is_there:
+        assert condition_of(receiver) == "amqp:transaction:unknown-id"
+        assert ground.host.queues["q"].ready == 1
+        return
+    (delivery,) = peer.got(receiver)
+    assert delivery.remote_state == TransactionalState(txn_id=id)
+    peer.discharge(control, id, fail=True)
+    assert (ground.host.queues["q"].ready, ground.host.queues["q"].unacknowledged) == (1, 0)
 
 
 def test_acquiring_in_a_transaction_that_is_not_there_closes_the_link() -> None:

@@ -50,7 +50,7 @@ FAMILIES: list[list[Any]] = [
     [Decimal("0.1"), Decimal("0.10")],
     [10**30, Decimal("1E+30"), Decimal("10E+29")],
     [10**22, 1e22],
-    [float("nan"), Decimal("NaN"), Float("nan")],
+    [float("nan"), Decimal("NaN"), Decimal("sNaN"), Decimal("-sNaN7"), Float("nan")],
     [float("inf"), Decimal("Infinity")],
     [Timestamp(1)],
     ["1", Symbol("1")],

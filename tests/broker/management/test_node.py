@@ -143,7 +143,8 @@ def test_a_reply_goes_to_a_queue() -> None:
     ("to", "condition", "text"),
     [
         (None, "amqp:invalid-field", "no reply-to"),
-        ("nowhere", "amqp:not-found", "'nowhere' is no queue"),
+        ("q", "amqp:not-found", "'q' is no queue"),
+        ("nowhere", "amqp:unauthorized-access", "'me' may not write 'nowhere'"),
         ("/exchanges/amq.topic", "amqp:not-found", "is no queue"),
         ("/planets/mars", "amqp:invalid-field", "none of the known forms"),
         (NODE, "amqp:not-found", "no link"),
@@ -376,3 +377,63 @@ def test_whose_connections_one_sees_and_may_close() -> None:
 def test_there_is_no_such_node_on_a_broker_that_is_not_managed() -> None:
     peer = a_ground().peer()
     assert condition_of(peer.sender(NODE)) == "amqp:not-found"
+
+
+# --- what a client can take --------------------------------------------------------------------------------
+
+
+def test_requests_that_wait_count_as_memory_and_are_rejected_where_there_is_none() -> None:
+    ground = managed()
+    bodies = ground.core.bodies
+    peer = ground.peer()
+    requests, replies = links(peer, credit=0)
+    told = [peer.send(requests, request()) for _ in range(100)]
+    assert bodies.used == 0  # as all are answered, and the replies wait
+    told.append(peer.send(requests, request(name="x" * 1000)))
+    waiting = bodies.used
+    assert waiting > 1000
+    taken = 0
+    while bodies.come(1000):
+        taken += 1000
+    refused = peer.send(requests, request(name="x" * 1000))
+    assert rejection(refused)[0] == "amqp:resource-limit-exceeded"
+    assert told[-1].remote_state is None
+    peer.flow(replies, 200)
+    ground.run()
+    assert [one.remote_state for one in told] == [Accepted()] * 101
+    assert bodies.used == taken
+
+
+def test_requests_that_wait_are_forgotten_with_their_link() -> None:
+    ground = managed()
+    peer = ground.peer()
+    requests, _ = links(peer, credit=0)
+    for _ in range(99):
+        peer.send(requests, request())
+    for _ in range(3):
+        peer.send(requests, request(name="x" * 1000))
+    assert ground.core.bodies.used > 0
+    requests.close()
+    ground.run()
+    assert ground.core.bodies.used == 0
+
+
+def test_large_replies_wait_in_smaller_number() -> None:
+    ground = managed(*(f"{number:0200}" for number in range(500)))
+    peer = ground.peer()
+    requests, replies = links(peer, credit=0)
+    told = [peer.send(requests, request("QUERY", "queue")) for _ in range(10)]
+    answered = [one.remote_state for one in told].count(Accepted())
+    assert 1 <= answered < 10
+    peer.flow(replies, 100)
+    ground.run()
+    assert [one.remote_state for one in told] == [Accepted()] * 10
+
+
+def test_a_connection_has_so_many_links_to_the_node() -> None:
+    peer = managed().peer()
+    kept = [peer.sender(NODE, f"to {number}") for number in range(64)]
+    assert condition_of(peer.sender(NODE, "one more")) == "amqp:resource-limit-exceeded"
+    kept[0].close()
+    assert peer.sender(NODE, "another").is_attached
+    assert peer.receiver(NODE, "replies").is_attached

@@ -279,6 +279,29 @@ def test_what_a_user_has_no_right_to_he_cannot_do() -> None:
     assert asked.ask("READ", "broker").body["usage"] is None
 
 
+def test_dead_letters_go_only_where_a_user_may_write() -> None:
+    asked = guarded(configure="mine|new", read="new|mine", write="mine|amq.topic")
+    for name in ("new", None):
+        letters = {"dead_letter_exchange": "", "dead_letter_key": "theirs"}
+        assert asked.ask("CREATE", "queue", name, **letters).status == 403
+        assert asked.ask("CREATE", "queue", name, dead_letter_exchange="amq.direct").status == 403
+        # Their own keys may be those of any queue.
+        assert asked.ask("CREATE", "queue", name, dead_letter_exchange="").status == 403
+    assert "new" not in asked.ground.host.queues
+    letters = {"dead_letter_exchange": "", "dead_letter_key": "mine"}
+    assert asked.ask("CREATE", "queue", "new", **letters).status == 201
+    assert asked.ask("DELETE", "queue", "new").status == 200
+    assert asked.ask("CREATE", "queue", "new", dead_letter_exchange="amq.topic").status == 201
+
+
+def test_who_may_not_read_a_queue_may_not_have_it_pass_on_what_it_gets() -> None:
+    asked = guarded(configure="theirs", write="mine", read="mine")
+    assert asked.ask("DELETE", "queue", "theirs").status == 200
+    letters = {"dead_letter_exchange": "", "dead_letter_key": "mine"}
+    assert asked.ask("CREATE", "queue", "theirs", **letters).status == 403
+    assert asked.ask("CREATE", "queue", "theirs").status == 201
+
+
 def test_an_exclusive_queue_is_shown_and_left_alone() -> None:
     asked = Asked()
     owner = asked.ground.actor("me", None, object())

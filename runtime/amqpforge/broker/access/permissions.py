@@ -27,11 +27,13 @@ class Operation(Enum):
     """What is done to a queue or an exchange."""
 
     CONFIGURE = "configure"
-    """Declare it, delete it, change it; and as a passive declare: ask for it."""
+    """Declare it, or delete it."""
     WRITE = "write"
-    """Publish to an exchange; bind something to the queue or exchange that then gets messages."""
+    """Publish to an exchange; bind the queue or exchange to something, and so have it get messages; declare a
+    queue whose dead letters go there."""
     READ = "read"
-    """Consume, get or purge from a queue; bind to the exchange that messages then come from."""
+    """Consume, get or purge from a queue, or declare one whose dead letters go on; bind to the exchange
+    that messages then come from."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,14 @@ class TransactionalFlow(SenderFlow):
     __slots__ = ("txn_id",)
 
     def __init__(self, before: SenderFlow) -> None:
-        """``before``: what it replaces; a receiver may have given credit there ahead of our attach."""
+        """``before``: what it replaces; a receiver may have given credit there ahead of our attach, and in a
+        transaction.
+        """
         super().__init__(before.initial_delivery_count)
         self.delivery_count = before.delivery_count
         self.link_credit = before.link_credit
         self.drain = before.drain
-        self.txn_id: object = None
+        self.txn_id: object = (before.properties or {}).get(_TXN_ID)
 
     def restart(self) -> None:
         """Count deliveries from 0 again, which the attach that is about to be sent tells. There are clients

@@ -59,6 +59,8 @@ def attach(head: Head, link: Link, asked: Attach) -> None:
     known: BrokerLink | None = link.context
     try:
         if known is not None and not known.is_gone and _is_same(known, asked):
+            if known not in head.links:
+                _check_room(head)
             known.adopt(head, link)
             link.attach()
             known.attached()
@@ -85,12 +87,19 @@ def _is_same(known: BrokerLink, asked: Attach) -> bool:
     return isinstance(terminus, Source | Target) and terminus.address in (None, known.address)
 
 
-def _make(head: Head, link: Link, asked: Attach) -> None:
-    limits = head.broker.limits
-    if len(head.links) >= limits.links_per_connection or head.service.is_full:
+def _check_room(head: Head) -> None:
+    """Raises LimitExceeded if the connection has all the links that it may have, on whatever sessions."""
+    most = head.broker.limits.links_per_connection
+    if len(head.links) >= most:
         raise LimitExceeded(
-            f"the broker keeps {len(head.links)} links of this connection already, or too many in all"
+            f"the limit links_per_connection is {most}, and so many are there: close some, or raise the limit"
         )
+
+
+def _make(head: Head, link: Link, asked: Attach) -> None:
+    _check_room(head)
+    if head.service.is_full:
+        raise LimitExceeded("the broker keeps as many links as it can, of all connections")
     if isinstance(link, Sender):
         _make_source(head, link, asked)
     elif isinstance(link, Receiver):
@@ -142,9 +151,9 @@ def _target_address(
         return target.address, None, to
     if to.exchange is None:
         queue = to.queue or ""
+        actor.check_target("", queue)
         if queue not in actor.host.queues:
             raise _no_queue(head, queue)
-        actor.check_target("", queue)
     else:
         actor.check_target(to.exchange, to.key)
     return target.address, _node_of(head, to.queue), to
@@ -271,7 +280,7 @@ def _recovered(head: Head, identity: Identity, asked: AnySource | AnyTarget | No
         NotFound: nothing is asked for, and the store has nothing.
     """
     termini = head.service.termini(head.working.host)
-    saved = termini.take(identity)
+    saved = termini.find(identity)
     if asked is None:
         if saved is None:
             raise NotFound(f"there is no link {identity.link!r:.80} here that could be recovered")

@@ -50,6 +50,7 @@ _MOST_OF_HEADER: Final = 32  # octets of a list of five small fields, and some t
 _FIRST_QUEUE: Final = Symbol("x-opt-first-death-queue")
 _FIRST_REASON: Final = Symbol("x-opt-first-death-reason")
 _DEATHS: Final = Symbol("x-opt-death-count")
+_MOST_DEATHS: Final = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _budget() -> Budget:
@@ -260,7 +261,8 @@ def dead_letter(
     whole = depart(payload, failures=failures, annotations=merged(annotations, {}))
     known = decode_message(whole).message_annotations
     died = known.get(_DEATHS, 0)
-    told: dict[Any, Any] = {_DEATHS: ULong(died + 1 if isinstance(died, int) and died >= 0 else 1)}
+    deaths = min(died, _MOST_DEATHS - 1) + 1 if isinstance(died, int) and died >= 0 else 1
+    told: dict[Any, Any] = {_DEATHS: ULong(deaths)}
     if _FIRST_QUEUE not in known:
         told |= {_FIRST_QUEUE: queue, _FIRST_REASON: reason}
     return depart(whole, annotations=merged(None, told))
@@ -281,16 +283,28 @@ class Amqp10Form:
         return _facts(payload)
 
     def changed(self, payload: bytes, failures: int, annotations: bytes | None) -> bytes:
-        """A message as a queue has it: with the deliveries that failed there, and the annotations added."""
+        """A message as a queue has it: with the deliveries that failed there, and the annotations added. What
+        is no message stays as it is.
+        """
         if payload[:1] == _OPAQUE or not (failures or annotations is not None):
             return payload
-        return depart(payload, failures=failures, annotations=annotations)
+        try:
+            return depart(payload, failures=failures, annotations=annotations)
+        except DecodeError:
+            return payload
 
     def dead_letter(
         self, payload: bytes, failures: int, annotations: bytes | None, queue: str, reason: str
     ) -> bytes:
-        """What is kept of a message that leaves a queue as a dead letter; see :func:`dead_letter`."""
-        return dead_letter(payload, failures=failures, annotations=annotations, queue=queue, reason=reason)
+        """What is kept of a message that leaves a queue as a dead letter; see :func:`dead_letter`. What is no
+        message stays as it is, for people to look at.
+        """
+        try:
+            return dead_letter(
+                payload, failures=failures, annotations=annotations, queue=queue, reason=reason
+            )
+        except DecodeError:
+            return payload
 
     def headers(self, payload: bytes) -> Mapping[str, Any]:
         """The application properties."""

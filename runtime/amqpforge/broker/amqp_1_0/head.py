@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from amqpforge.broker.errors import BrokerError, NotAllowed
 from amqpforge.engine.connection import Connection
@@ -18,6 +18,7 @@ from amqpforge.engine.events import (
     Opened,
     Updates,
 )
+from amqpforge.engine.unfinished import Unfinished
 from amqpforge.errors import LocalError
 from amqpforge_protocol.amqp_1_0 import AmqpConnectionError, AmqpError, LinkError, LinkState
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from .service import Service
 
 __all__ = ["Head"]
+
+_NOT_DETACHED: Final = "too many links were refused and are not detached: detach a link that is refused"
 
 
 class Head:
@@ -71,7 +74,12 @@ class Head:
         self.broker = service.broker
         self._user = user
         self.stir = wake
-        self.engine = Connection(service.settings, Scoped(service.container, self._scope), is_server=True)
+        self.engine = Connection(
+            service.settings,
+            Scoped(service.container, self._scope),
+            is_server=True,
+            unfinished=Unfinished(self.broker.limits.unfinished_per_connection, self.broker.core.bodies.come),
+        )
         self.engine.notify = self.stir
         self.links: set[BrokerLink] = set()
         self.transactions = Transactions(self)
@@ -176,6 +184,9 @@ class Head:
         session = link.session
         if self.actor is None:
             return
+        if session is not None and self._has_too_many_links() and session.may_write:
+            session.end(told(AmqpError.RESOURCE_LIMIT_EXCEEDED, _NOT_DETACHED))
+            return
         try:
             attach(self, link, event.attach)
         except LocalError as error:
@@ -184,6 +195,11 @@ class Head:
             if isinstance(link.context, BrokerLink):
                 link.context.destroy()
             session.end(told(AmqpError.RESOURCE_LIMIT_EXCEEDED, f"the attach cannot be answered: {error}"))
+
+    def _has_too_many_links(self) -> bool:
+        """Whether there are twice as many links as there may be: they are refused, and were not detached."""
+        attached = sum(len(session.links) for session in self.engine.sessions.values())
+        return attached > 2 * self.broker.limits.links_per_connection
 
     def _suspend(self, ending: Ending, session: object = None) -> None:
         """A session is over, or all of the connection: so are the links on it, each in its own way."""

@@ -101,7 +101,12 @@ class Incoming(BrokerLink):
         super().adopt(head, link)
         if isinstance(link, Receiver):
             self.receiver = link
+        self.receiver.forget_unfinished()
         self.receiver.prefetch = 0 if head.broker.is_pressed else self._credit
+
+    def detached(self) -> None:
+        if self.receiver.session is None:  # What waits for its rest would wait beyond what is bounded.
+            self.receiver.forget_unfinished()
 
     def on_pressure(self, *, is_pressed: bool) -> None:
         receiver = self.receiver
@@ -186,9 +191,9 @@ class Incoming(BrokerLink):
         actor = self.actor
         if address.exchange is None:
             queue = address.queue or ""
+            actor.check_target("", queue)
             if queue not in actor.host.queues:
                 raise NotFound(f"there is no queue {queue!r:.80} in the virtual host {actor.host.name!r:.80}")
-            actor.check_target("", queue)
         else:
             actor.check_target(address.exchange, address.key)
         return address

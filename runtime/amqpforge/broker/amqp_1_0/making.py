@@ -7,6 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from amqpforge.broker.access import Operation
 from amqpforge.broker.errors import InvalidArgument, LimitExceeded
 from amqpforge.broker.exchanges import Binding, Destination
 from amqpforge.broker.settings import QueueSettings
@@ -86,18 +87,20 @@ def make_subscription(head: Head, identity: Identity, source: Source, address: A
     name = f"subscription.{_shown(identity.container)}.{_shown(identity.link)}."
     name += _digest(identity) if is_durable else uuid4().hex
     exchange = address.exchange or ""
+    actor.check(Operation.READ, exchange)
     known = actor.declare_exchange(exchange, passive=True)
     key = address.key
     if key is None:
         key = _EVERYTHING if known.settings.type == "topic" else ""
+    is_new = name not in actor.host.queues
     queue = actor.declare_queue(name, QueueSettings(durable=is_durable))
-    node = Node(head.service.nodes, actor, queue, DeleteOnClose())
     try:
         actor.bind(Binding(exchange, Destination.queue(name), key))
     except BaseException:
-        node.delete()
+        if is_new:  # Else there are messages in it that wait for a subscriber who may come back.
+            actor.delete_queue(name)
         raise
-    return queue, node
+    return queue, Node(head.service.nodes, actor, queue, DeleteOnClose())
 
 
 def _shown(text: str) -> str:

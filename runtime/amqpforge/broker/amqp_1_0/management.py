@@ -26,7 +26,6 @@ from amqpforge_protocol.amqp_1_0 import (
     Seconds,
     SenderSettleMode,
     Source,
-    Symbol,
     Target,
     TerminusDurability,
     TerminusExpiryPolicy,
@@ -38,6 +37,7 @@ from amqpforge_protocol.amqp_1_0 import Message as Sections
 
 from .addresses import MANAGEMENT, parse_address
 from .conditions import CONDITIONS, told
+from .connectionview import ConnectionView
 from .form import FORM
 from .incoming import answer
 from .links import BrokerLink
@@ -51,14 +51,15 @@ if TYPE_CHECKING:
     from .head import Head
     from .service import Service
 
-__all__ = ["ConnectionView", "ManagementNode", "manage"]
+__all__ = ["ManagementNode", "manage"]
 
 _LARGEST: Final = 256 << 10  # octets of a request: arguments of a binding alone can be 64 KiB
 _CREDIT: Final = 100
 _MOST_WAITING: Final = 100
+_MOST_OCTETS: Final = 1 << 20  # of replies that wait; each has about as many at most
+_MOST_LINKS: Final = 64  # for requests and for replies each, of one connection
 _LONGEST: Final = 1000  # characters of a description
 _PRIORITY: Final = 4
-_PRODUCT: Final = Symbol("product")
 
 
 def manage(service: Service, manager: Manager) -> None:
@@ -90,7 +91,12 @@ class ManagementNode:
             yield ConnectionView(numbered[number], str(number))
 
     def receive(self, head: Head, receiver: Receiver, target: Target) -> BrokerLink:
-        """A client wants to send requests."""
+        """A client wants to send requests.
+
+        Raises:
+            LimitExceeded: the connection has too many links for them.
+        """
+        _check_links(head, Requests)
         made = Requests(head, receiver, self)
         receiver.attach(
             target=replace(
@@ -105,7 +111,12 @@ class ManagementNode:
         return made
 
     def send(self, head: Head, sender: Sender, source: Source) -> BrokerLink:
-        """A client wants to receive replies."""
+        """A client wants to receive replies.
+
+        Raises:
+            LimitExceeded: the connection has too many links for them.
+        """
+        _check_links(head, Replies)
         made = Replies(head, sender, self)
         sender.attach(
             source=replace(
@@ -155,9 +166,10 @@ class ManagementNode:
         if known is not None:
             return known
         queue = parse_address(address).queue
+        if queue is not None:
+            head.working.check_target("", queue)
         if queue is None or queue not in head.working.host.queues:
             raise NotFound(f"the reply-to {address!r:.200} is no queue, and no link from {MANAGEMENT} has it")
-        head.working.check_target("", queue)
         return queue
 
 
@@ -186,7 +198,8 @@ class Replies(BrokerLink):
     @property
     def has_room(self) -> bool:
         """Whether one more reply can wait for the client's credit."""
-        return len(self.sender.queue) < _MOST_WAITING
+        queue = self.sender.queue
+        return len(queue) < _MOST_WAITING and sum(len(one.payload or b"") for one in queue) < _MOST_OCTETS
 
     def wait(self, requests: Requests) -> None:
         """Have requests go on once there is room."""
@@ -238,7 +251,16 @@ class Requests(BrokerLink):
         receiver.prefetch = _CREDIT
 
     def on_deliveries(self, deliveries: list[IncomingDelivery]) -> None:
-        self._waiting.extend(delivery for delivery in deliveries if delivery.link is self.link)
+        bodies = self.head.broker.core.bodies
+        for delivery in deliveries:
+            if delivery.link is not self.link:
+                continue
+            if bodies.come(len(delivery.payload)):
+                self._waiting.append(delivery)
+            else:
+                self._reject(
+                    delivery, AmqpError.RESOURCE_LIMIT_EXCEEDED, "the broker has no memory for it now"
+                )
         self.stir()
 
     def stir(self) -> None:
@@ -248,7 +270,12 @@ class Requests(BrokerLink):
 
     def destroyed(self) -> None:
         self._alarm.clear()
-        self._waiting.clear()
+        while self._waiting:
+            self._drop()
+
+    def _drop(self) -> None:
+        """The request that has waited for the longest waits no longer."""
+        self.head.broker.core.bodies.come(-len(self._waiting.popleft().payload))
 
     @property
     def _is_alive(self) -> bool:
@@ -258,7 +285,7 @@ class Requests(BrokerLink):
         if not self._is_alive or not self._waiting:
             return
         if self._take(self._waiting[0]):
-            self._waiting.popleft()
+            self._drop()
             self.stir()
         self.head.stir()
 
@@ -341,6 +368,13 @@ class Requests(BrokerLink):
         answer(delivery, Rejected(error=told(condition, text)))
 
 
+def _check_links(head: Head, kind: type[BrokerLink]) -> None:
+    if sum(isinstance(link, kind) for link in head.links) >= _MOST_LINKS:
+        raise LimitExceeded(
+            f"a connection has {_MOST_LINKS} links to {MANAGEMENT} at most, and as many from it"
+        )
+
+
 def _ignore(refused: BrokerError | None, queues: int) -> None:
     """A reply to a queue that is full, or gone by now, is lost."""
 
@@ -359,69 +393,3 @@ def _encoded(reply: Reply, correlation: Any) -> bytes:
             body=AmqpValue(value=dict(reply.body)),
         )
     )
-
-
-# --- connections -------------------------------------------------------------------------------------------
-
-
-class ConnectionView:
-    """An open connection, as it is managed; see :class:`amqpforge.broker.management.ManagedConnection`."""
-
-    protocol = "AMQP 1.0"
-
-    def __init__(self, head: Head, id: str) -> None:
-        self._head = head
-        self.id = id
-
-    @property
-    def owner(self) -> object:
-        return self._head
-
-    @property
-    def user(self) -> str:
-        return self._head.working.user
-
-    @property
-    def vhost(self) -> str:
-        return self._head.working.host.name
-
-    @property
-    def peer(self) -> str:
-        return self._head.peer
-
-    @property
-    def address(self) -> str:
-        return self._head.address
-
-    @property
-    def since(self) -> float:
-        return self._head.since
-
-    @property
-    def product(self) -> str | None:
-        remote = self._head.engine.remote
-        told = None if remote is None or remote.properties is None else remote.properties.get(_PRODUCT)
-        return str(told) if isinstance(told, str) else None
-
-    @property
-    def sessions(self) -> int:
-        return len(self._head.engine.sessions)
-
-    @property
-    def links(self) -> int:
-        return len(self._head.links)
-
-    @property
-    def frames_received(self) -> int:
-        return self._head.engine.frames_received
-
-    @property
-    def frames_sent(self) -> int:
-        return self._head.engine.output.frames
-
-    @property
-    def octets_sent(self) -> int:
-        return self._head.engine.output.octets
-
-    def close(self, text: str) -> None:
-        self._head.close(text)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from amqpforge.broker.errors import BrokerError, StoreError
+from amqpforge.broker.logs import Event
 from amqpforge.broker.queues import ACCEPTED, REJECTED, RELEASED, Consumer, Outcome, modified
 from amqpforge.engine.delivery import is_terminal
 from amqpforge.engine.sender import Sender
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     AmqpError,
+    DecodeError,
     EncodeError,
     Modified,
     OutgoingDeliveryState,
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from .transactions import OpenTransaction
 
 __all__ = ["Outgoing"]
+
+_log = logging.getLogger("amqpforge.broker.amqp_1_0")
 
 _RELEASED: Final = Released()
 _ACCEPTED: Final = Accepted()
@@ -97,7 +102,8 @@ class Outgoing(BrokerLink, Consumer):
             self._acquires_in = None
 
     def attached(self) -> None:
-        self.queue.wake(self)
+        if self._knows_transaction():  # Credit that came ahead of our attach may be meant for one.
+            self.queue.wake(self)
 
     def detached(self) -> None:
         self.head.stalled.pop(self, None)
@@ -138,6 +144,9 @@ class Outgoing(BrokerLink, Consumer):
                 self._tell_queue(entry, RELEASED)
             self.close(AmqpError.INTERNAL_ERROR, str(error))
             return
+        except DecodeError as error:
+            self._refuse_damaged(entry, error)
+            return
         sender = self.sender
         remote = sender.remote
         most = remote.max_message_size if remote is not None else None
@@ -157,8 +166,20 @@ class Outgoing(BrokerLink, Consumer):
             self._tell_queue(entry, ACCEPTED)
         self.head.stir()
 
+    def _refuse_damaged(self, entry: Entry, error: DecodeError) -> None:
+        """The store has other octets than a message: nobody can have them, and they must hold up nobody."""
+        text = "a message that the store has is damaged, and cannot be delivered"
+        _log.error(Event(text, queue=self.queue.name, message=entry.message.id, reason=error))
+        if not self._copies:
+            self._tell_queue(entry, REJECTED)
+
     def _octets(self, entry: Entry) -> tuple[int, bytes]:
-        """What goes out of a message, and in which format."""
+        """What goes out of a message, and in which format.
+
+        Raises:
+            DecodeError: it has to be changed on its way out, and is none.
+            StoreError: it cannot be read.
+        """
         message = entry.message
         payload = message.payload
         if payload is None:
@@ -199,16 +220,25 @@ class Outgoing(BrokerLink, Consumer):
 
     def on_credit(self) -> None:
         """The client's flow is in: send, and use up what a drain leaves over."""
-        id = self._flow.txn_id
-        if id is not None:
-            transaction = self._acquires_in = self.head.transactions.find(id)
-            if transaction is None:
-                self.head.transactions.refuse(self, id)
-                return
-            transaction.acquirers[self] = None
+        if not self._knows_transaction():
+            return
         self.queue.wake(self)
         self.sender.backlog = self.queue.ready
         self._drain()
+
+    def _knows_transaction(self) -> bool:
+        """Note the transaction that the client acquires in, if it does; one that is not there closes the
+        link, and returns False.
+        """
+        id = self._flow.txn_id
+        if id is None:
+            return True
+        transaction = self._acquires_in = self.head.transactions.find(id)
+        if transaction is None:
+            self.head.transactions.refuse(self, id)
+            return False
+        transaction.acquirers[self] = None
+        return True
 
     def go_on(self) -> None:
         """There may be room again for what the queue has."""

@@ -86,14 +86,6 @@ class Termini:
         """The terminus of a link; None if it has none that was saved."""
         return self._saved.get(identity)
 
-    def take(self, identity: Identity) -> Saved | None:
-        """The same, for a link that is being attached: it does not expire meanwhile."""
-        saved = self._saved.get(identity)
-        if saved is not None and saved.timer is not None:
-            saved.timer.cancel()
-            saved.timer = None
-        return saved
-
     def save(
         self,
         identity: Identity,
@@ -101,7 +93,8 @@ class Termini:
         queue: str | None,
         done: Callable[[BrokerError | None], None],
     ) -> None:
-        """Keep a terminus; ``done`` is called once it is safe."""
+        """Keep a terminus whose link is being attached; ``done`` is called once it is safe."""
+        self._stop_timer(identity)
         self._saved[identity] = Saved(settings, queue)
         data = {
             "user": identity.user,
@@ -115,6 +108,7 @@ class Termini:
 
     def forget(self, identity: Identity) -> None:
         """A terminus is gone."""
+        self._stop_timer(identity)
         if self._saved.pop(identity, None) is not None:
             self._host.undefine(KIND, _name(identity))
 
@@ -130,6 +124,12 @@ class Termini:
         for saved in self._saved.values():
             if saved.timer is not None:
                 saved.timer.cancel()
+
+    def _stop_timer(self, identity: Identity) -> None:
+        saved = self._saved.get(identity)
+        if saved is not None and saved.timer is not None:
+            saved.timer.cancel()
+            saved.timer = None
 
     def _start_timer(self, identity: Identity, saved: Saved) -> None:
         settings = saved.settings

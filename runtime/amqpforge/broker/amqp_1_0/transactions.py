@@ -13,7 +13,7 @@ from amqpforge_protocol.amqp_1_0 import TransactionError
 if TYPE_CHECKING:
     from amqpforge.broker.clock import Timer
     from amqpforge.broker.queues import Entry
-    from amqpforge.broker.traffic import Transaction
+    from amqpforge.broker.transaction import Transaction
     from amqpforge.engine.delivery import OutgoingDelivery
     from amqpforge_protocol.amqp_1_0.archetypes import AnyOutcome
 

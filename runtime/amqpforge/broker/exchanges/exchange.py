@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from amqpforge.broker.errors import BrokerError
@@ -81,7 +81,7 @@ class Exchange:
         self.matcher.remove(binding)
         return self.bindings.pop(binding)
 
-    def pass_on(self, message: Message) -> Iterable[Destination]:
+    def pass_on(self, message: Message) -> list[Destination]:
         """Where a message goes from here, each once; it is counted.
 
         Raises:
@@ -89,10 +89,12 @@ class Exchange:
         """
         self.incoming += 1
         try:
-            destinations = dict.fromkeys([binding.destination for binding in self.matcher.match(message)])
+            destinations = [binding.destination for binding in self.matcher.match(message)]
         except BrokerError:
             self.refused += 1
             raise
+        if len(destinations) > 1:
+            destinations = list(dict.fromkeys(destinations))
         self.outgoing += len(destinations)
         self.unroutable += not destinations
         return destinations

@@ -151,7 +151,9 @@ def _number(value: int | float | Decimal) -> Comparable:
     Python's own hashes of numbers are no secret, and with a few digits more anybody could choose any number
     of decimals that share one.
     """
-    if value != value:
+    # A decimal that signals cannot even be compared with itself.
+    is_nan = value.is_nan() if isinstance(value, Decimal) else value != value
+    if is_nan:
         return ("nan",)
     if isinstance(value, Float):
         value = _rounded(value)

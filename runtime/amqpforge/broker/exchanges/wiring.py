@@ -264,24 +264,31 @@ class Wiring(Generic[Queue]):
         first = self._exchange(message.exchange)
         if is_client and first.settings.internal:
             raise AccessRefused(f"exchange {first.name!r} is internal: clients cannot publish to it")
+        destinations = first.pass_on(message)
+        known = self._tables.queues
+        for kind, _ in destinations:
+            if kind is not DestinationKind.QUEUE:
+                return self._route_on(message, first, destinations)
+        return [known[name] for _, name in destinations]
+
+    def _route_on(self, message: Message, first: Exchange, destinations: list[Destination]) -> list[Queue]:
+        """The queues that a message is for which its first exchange passes on to further ones, too."""
         queues: dict[str, Queue] = {}
         reached = {first.name}
-        pending = deque([first])
-        while pending:
-            exchange = pending.popleft()
-            try:
-                destinations = exchange.pass_on(message)
-            except BrokerError:
-                if exchange is first:
-                    raise
-                continue
+        pending: deque[Exchange] = deque()
+        while True:
             for kind, name in destinations:
                 if kind is DestinationKind.QUEUE:
                     queues[name] = self._tables.queues[name]
                 elif name not in reached:
                     reached.add(name)
                     pending.append(self._tables.exchanges[name])
-        return list(queues.values())
+            if not pending:
+                return list(queues.values())
+            try:
+                destinations = pending.popleft().pass_on(message)
+            except BrokerError:
+                destinations = []
 
     # ---- what there is ----
 

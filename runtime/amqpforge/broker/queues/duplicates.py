@@ -20,9 +20,12 @@ class Duplicates:
     """The last message-ids of a queue, so many at most.
 
     Message-ids are octets that tell ids of different types apart, as a head makes them.
+
+    Attributes:
+        forgotten: how many messages did not come to be.
     """
 
-    __slots__ = ("_bound", "_known", "_last", "_queue", "_since")
+    __slots__ = ("_bound", "_known", "_last", "_queue", "_since", "forgotten")
 
     def __init__(self, queue: int, bound: int) -> None:
         """``queue``: its number; ``bound``: how many message-ids are kept, from 0."""
@@ -30,6 +33,7 @@ class Duplicates:
         self._bound = bound
         self._known: OrderedDict[bytes, int] = OrderedDict()
         self._last = 0
+        self.forgotten = 0
         self._since = 0  # how many the store got since it was told to forget some
 
     def __len__(self) -> int:
@@ -59,6 +63,7 @@ class Duplicates:
 
     def forget(self, message_id: bytes) -> None:
         """The message with this id did not come to be."""
+        self.forgotten += 1
         self._known.pop(_short(message_id), None)
 
     def restore(self, remembered: Iterable[tuple[bytes, int]]) -> None:

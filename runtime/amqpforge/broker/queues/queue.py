@@ -161,6 +161,15 @@ class Queue:
         self.counters.duplicates += 1
         return True
 
+    def remembers(self, message_id: bytes) -> bool:
+        """Whether a message with this message-id was reserved, as far as the window goes."""
+        return message_id in self._duplicates
+
+    @property
+    def losses(self) -> int:
+        """How many messages with message-ids were cancelled."""
+        return self._duplicates.forgotten
+
     def reserve(self, message: Message, unit: Unit, message_id: bytes | None = None) -> Entry:
         """Give a message its place; nobody sees it before :meth:`confirm`.
 

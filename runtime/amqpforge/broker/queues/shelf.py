@@ -64,17 +64,18 @@ class Shelf:
     def add(self, key: int, entry: Entry) -> None:
         """Put an entry in its place; there is none with its key."""
         self._count += 1
-        board = bisect_left(self._lasts, key)
-        if board == len(self._lasts):
-            if not board:
-                self._insert_board(0, [key], [entry])
-                return
-            board -= 1
-            self._lasts[board] = key
+        lasts = self._lasts
+        if not lasts:
+            self._insert_board(0, [key], [entry])
+            return
+        if key > lasts[-1]:  # as nearly all that come
+            board = len(lasts) - 1
+            lasts[board] = key
             keys, entries = self._keys[board], self._boards[board]
             keys.append(key)
             entries.append(entry)
         else:
+            board = bisect_left(lasts, key)
             keys, entries = self._keys[board], self._boards[board]
             place = bisect_left(keys, key)
             keys.insert(place, key)
@@ -97,11 +98,15 @@ class Shelf:
         Raises:
             KeyError: there is none.
         """
-        board = bisect_left(self._lasts, key)
-        keys = self._keys[board] if board < len(self._lasts) else []
-        place = bisect_left(keys, key)
-        if place == len(keys) or keys[place] != key:
-            raise KeyError(key)
+        if self._count and self._keys[0][0] == key:  # as nearly all that go
+            board = place = 0
+            keys = self._keys[0]
+        else:
+            board = bisect_left(self._lasts, key)
+            keys = self._keys[board] if board < len(self._lasts) else []
+            place = bisect_left(keys, key)
+            if place == len(keys) or keys[place] != key:
+                raise KeyError(key)
         self._count -= 1
         if len(keys) == 1:
             del self._lasts[board], self._keys[board], self._boards[board]

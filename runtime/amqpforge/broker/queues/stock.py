@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from .held import Held
 from .priority import level
 from .shelf import Shelf
 
@@ -18,6 +20,12 @@ __all__ = ["RANK_BITS", "Stock"]
 
 RANK_BITS: Final = 48
 """Where the rank begins in a key: ids of messages stay below, were there a million a second for years."""
+
+
+@cache
+def _bases(levels: int) -> tuple[int, ...]:
+    """The rank of each priority, in its place of a key; the same for all queues with so many levels."""
+    return tuple((levels - 1 - level(priority, levels)) << RANK_BITS for priority in range(256))
 
 
 class Stock:
@@ -35,8 +43,8 @@ class Stock:
 
     def __init__(self, levels: int) -> None:
         self.ready = Shelf()
-        self.held = Shelf()
-        self._bases = [(levels - 1 - level(priority, levels)) << RANK_BITS for priority in range(256)]
+        self.held = Held()
+        self._bases = _bases(levels)
 
     def __len__(self) -> int:
         return len(self.ready) + len(self.held)
