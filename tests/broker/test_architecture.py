@@ -147,7 +147,7 @@ async def test_a_temporary_queue_goes_with_its_connection() -> None:
         async with amqpforge.connect(broker.url) as connection:
             receiver = await connection.receiver(None)
             address = receiver.address
-            assert address is not None
+            assert isinstance(address, str)
             name = address.removeprefix("/queues/")
             assert len(host(broker).queues) == 1
         await until(lambda: not host(broker).queues)

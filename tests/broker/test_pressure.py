@@ -179,7 +179,7 @@ def unfinished(on: Scene) -> int:
     return octets
 
 
-def half(handle: int, octets: int) -> tuple[Transfer, bytes]:
+def half(handle: int, octets: int) -> tuple[Any, bytes]:
     """The beginning of a message that never ends."""
     tag = b"half %d" % handle
     return Transfer(handle=handle, delivery_id=handle, delivery_tag=tag, more=True), bytes(octets)

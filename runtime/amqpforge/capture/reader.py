@@ -79,7 +79,9 @@ class CaptureReader:
         """
         if is_gzip(self._source.peek(2)):
             self._source = Source(gunzip(self._source.read, self._remark))
-        form = detect(self._source, is_forced=self._dialect is not None) if self._form == "auto" else self._form
+        form = self._form
+        if form == "auto":
+            form = detect(self._source, is_forced=self._dialect is not None)
         packets = _PACKET_READERS.get(form)
         if packets is not None:
             yield from self._captured(packets(self._source, self._remark))
