@@ -53,6 +53,7 @@ COMMANDS = (
     Command("encode", "amqpforge.commands.encode", "write an AMQP value, given as JSON, as octets"),
     Command("ping", "amqpforge.commands.ping", "tell who answers at a URL, and how fast"),
     Command("receive", "amqpforge.commands.receive", "write the messages of a node to standard output"),
+    Command("report", "amqpforge.commands.report", "draw captured traffic on a page, with Spark"),
     Command("request", "amqpforge.commands.request", "send a request to a node, and show its answer"),
     Command("send", "amqpforge.commands.send", "send messages to a node"),
 )

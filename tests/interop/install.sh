@@ -11,6 +11,8 @@ command -v openssl >/dev/null || missing="$missing openssl"
 command -v npm >/dev/null || missing="$missing nodejs npm"
 # What Proton for Python is compiled with: without these it comes out without TLS.
 pkg-config --exists openssl 2>/dev/null || missing="$missing pkg-config libssl-dev"
+# The page of the report is looked at in a real browser.
+command -v chromium >/dev/null || missing="$missing chromium fonts-dejavu-core"
 # With it the tests of the broker's store see what reaches the disk, and when.
 command -v strace >/dev/null || missing="$missing strace"
 command -v cc >/dev/null || missing="$missing gcc libc6-dev"
