@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
@@ -46,7 +47,7 @@ _CAN_CLOSE: Final = frozenset((LinkState.ATTACH_SENT, LinkState.ATTACHED))
 _log = logging.getLogger("amqpforge.link")
 
 
-class Link(Generic[End]):
+class Link(ABC, Generic[End]):
     """One end of a link as applications hold it. It stays the same when the connection is lost and made anew.
 
     Many tasks may use one link. It is made by a connection, and closed by :meth:`close` or at the end of its
@@ -204,16 +205,16 @@ class Link(Generic[End]):
     def _abandon(self, error: AmqpforgeError) -> None:
         """The link is over: nobody waits for it any more."""
 
+    @abstractmethod
     def _make_end(self, lost: End) -> End:
         """Make an end that asks for the same as one that cannot be resumed once did."""
-        raise NotImplementedError
 
     def _repeat(self, end: End) -> None:
         """Another end, a new one, is going to be attached; ``end`` is the one that was lost."""
 
+    @abstractmethod
     def _survives(self, end: End) -> bool:
         """Whether the peer keeps its terminus for a while when it has lost the link."""
-        raise NotImplementedError
 
     def _check(self) -> None:
         """See that the link is of use.

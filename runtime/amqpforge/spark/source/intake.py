@@ -321,7 +321,8 @@ class Intake:
             await self._some.wait()
             if not self._full.is_set():
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._full.wait(), _LINGER)
+                    async with asyncio.timeout(_LINGER):  # wait_for can lose a cancellation.
+                        await self._full.wait()
             while self._spool.backlog[2] >= self._options.spool_octets:
                 await asyncio.sleep(_LOOKS)
             gathering = self._gathered.popleft()

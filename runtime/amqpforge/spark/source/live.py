@@ -24,6 +24,8 @@ _LOCK_PATIENCE: Final = 10.0
 """Seconds for which another process may still have the spool: the one of the same query that is just
 ending.
 """
+_AGAIN: Final = 1.0
+"""Seconds until a task that was cancelled, and goes on, is cancelled again."""
 _END: Final = 10.0
 """Seconds that closing may take."""
 
@@ -143,5 +145,7 @@ class Live:
         self.spool.close()
 
     async def _end(self, task: asyncio.Task[None]) -> None:
-        task.cancel()
-        await asyncio.wait([task])
+        # A cancellation is lost where it meets the end of what the task was waiting for: it is repeated.
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=_AGAIN)
