@@ -2,12 +2,15 @@
 # source amqp_0_9_1/amqp.xml sha256 dca8d0a06ba588df56404e44044a935ea7596801ebd218c1a3afe37410b100be
 # source amqp_0_9_1/rabbitmq.xml sha256 65224ad0aa4bc80a7ecfd9c0e9e70919dfcca32152adf6843a41ddf44cd2a1f3
 
-"""The columns of everything with fields: each takes the decoded object of a row, which is then forgotten, or None.
+"""The columns of everything with fields, which are taken out of the decoded objects.
 
 ``path`` is where a struct stands in the row, for what fits no column and goes to ``rest``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, ShortType, StringType
 
@@ -176,13 +179,7 @@ KINDS = coded_kinds(protocol)
 class ConnectionStartColumns(StructColumns):
     """The columns of CONNECTION_START."""
 
-    __slots__ = (
-        "_locales",
-        "_mechanisms",
-        "_server_properties",
-        "_version_major",
-        "_version_minor",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -193,32 +190,20 @@ class ConnectionStartColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_START, columns)
-        (
-            self._version_major,
-            self._version_minor,
-            self._server_properties,
-            self._mechanisms,
-            self._locales,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionStart) -> None:
-        """Take the fields of a struct."""
-        self._version_major(value.version_major)
-        self._version_minor(value.version_minor)
-        self._server_properties(value.server_properties)
-        self._mechanisms(value.mechanisms)
-        self._locales(value.locales)
+    def fields(self, structs: Sequence[ConnectionStart]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.version_major for struct in structs]
+        yield [struct.version_minor for struct in structs]
+        yield [struct.server_properties for struct in structs]
+        yield [struct.mechanisms for struct in structs]
+        yield [struct.locales for struct in structs]
 
 
 class ConnectionStartOkColumns(StructColumns):
     """The columns of CONNECTION_START_OK."""
 
-    __slots__ = (
-        "_client_properties",
-        "_locale",
-        "_mechanism",
-        "_response",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -228,63 +213,51 @@ class ConnectionStartOkColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(CONNECTION_START_OK, columns)
-        (
-            self._client_properties,
-            self._mechanism,
-            self._response,
-            self._locale,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionStartOk) -> None:
-        """Take the fields of a struct."""
-        self._client_properties(value.client_properties)
-        self._mechanism(value.mechanism)
-        self._response(value.response)
-        self._locale(value.locale)
+    def fields(self, structs: Sequence[ConnectionStartOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.client_properties for struct in structs]
+        yield [struct.mechanism for struct in structs]
+        yield [struct.response for struct in structs]
+        yield [struct.locale for struct in structs]
 
 
 class ConnectionSecureColumns(StructColumns):
     """The columns of CONNECTION_SECURE."""
 
-    __slots__ = ("_challenge",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_SECURE, columns)
-        (self._challenge,) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionSecure) -> None:
-        """Take the fields of a struct."""
-        self._challenge(value.challenge)
+    def fields(self, structs: Sequence[ConnectionSecure]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.challenge for struct in structs]
 
 
 class ConnectionSecureOkColumns(StructColumns):
     """The columns of CONNECTION_SECURE_OK."""
 
-    __slots__ = ("_response",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_SECURE_OK, columns)
-        (self._response,) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionSecureOk) -> None:
-        """Take the fields of a struct."""
-        self._response(value.response)
+    def fields(self, structs: Sequence[ConnectionSecureOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.response for struct in structs]
 
 
 class ConnectionTuneColumns(StructColumns):
     """The columns of CONNECTION_TUNE."""
 
-    __slots__ = (
-        "_channel_max",
-        "_frame_max",
-        "_heartbeat",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -293,27 +266,18 @@ class ConnectionTuneColumns(StructColumns):
             Plain(IntegerType()),
         ]
         super().__init__(CONNECTION_TUNE, columns)
-        (
-            self._channel_max,
-            self._frame_max,
-            self._heartbeat,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionTune) -> None:
-        """Take the fields of a struct."""
-        self._channel_max(value.channel_max)
-        self._frame_max(value.frame_max)
-        self._heartbeat(value.heartbeat)
+    def fields(self, structs: Sequence[ConnectionTune]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.channel_max for struct in structs]
+        yield [struct.frame_max for struct in structs]
+        yield [struct.heartbeat for struct in structs]
 
 
 class ConnectionTuneOkColumns(StructColumns):
     """The columns of CONNECTION_TUNE_OK."""
 
-    __slots__ = (
-        "_channel_max",
-        "_frame_max",
-        "_heartbeat",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -322,27 +286,18 @@ class ConnectionTuneOkColumns(StructColumns):
             Plain(IntegerType()),
         ]
         super().__init__(CONNECTION_TUNE_OK, columns)
-        (
-            self._channel_max,
-            self._frame_max,
-            self._heartbeat,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionTuneOk) -> None:
-        """Take the fields of a struct."""
-        self._channel_max(value.channel_max)
-        self._frame_max(value.frame_max)
-        self._heartbeat(value.heartbeat)
+    def fields(self, structs: Sequence[ConnectionTuneOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.channel_max for struct in structs]
+        yield [struct.frame_max for struct in structs]
+        yield [struct.heartbeat for struct in structs]
 
 
 class ConnectionOpenColumns(StructColumns):
     """The columns of CONNECTION_OPEN."""
 
-    __slots__ = (
-        "_capabilities",
-        "_insist",
-        "_virtual_host",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -351,45 +306,34 @@ class ConnectionOpenColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(CONNECTION_OPEN, columns)
-        (
-            self._virtual_host,
-            self._capabilities,
-            self._insist,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionOpen) -> None:
-        """Take the fields of a struct."""
-        self._virtual_host(value.virtual_host)
-        self._capabilities(value.capabilities)
-        self._insist(value.insist)
+    def fields(self, structs: Sequence[ConnectionOpen]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.virtual_host for struct in structs]
+        yield [struct.capabilities for struct in structs]
+        yield [struct.insist for struct in structs]
 
 
 class ConnectionOpenOkColumns(StructColumns):
     """The columns of CONNECTION_OPEN_OK."""
 
-    __slots__ = ("_known_hosts",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(StringType()),
         ]
         super().__init__(CONNECTION_OPEN_OK, columns)
-        (self._known_hosts,) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionOpenOk) -> None:
-        """Take the fields of a struct."""
-        self._known_hosts(value.known_hosts)
+    def fields(self, structs: Sequence[ConnectionOpenOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.known_hosts for struct in structs]
 
 
 class ConnectionCloseColumns(StructColumns):
     """The columns of CONNECTION_CLOSE."""
 
-    __slots__ = (
-        "_class_id",
-        "_method_id",
-        "_reply_code",
-        "_reply_text",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -399,45 +343,35 @@ class ConnectionCloseColumns(StructColumns):
             Plain(IntegerType()),
         ]
         super().__init__(CONNECTION_CLOSE, columns)
-        (
-            self._reply_code,
-            self._reply_text,
-            self._class_id,
-            self._method_id,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionClose) -> None:
-        """Take the fields of a struct."""
-        self._reply_code(value.reply_code)
-        self._reply_text(value.reply_text)
-        self._class_id(value.class_id)
-        self._method_id(value.method_id)
+    def fields(self, structs: Sequence[ConnectionClose]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.reply_code for struct in structs]
+        yield [struct.reply_text for struct in structs]
+        yield [struct.class_id for struct in structs]
+        yield [struct.method_id for struct in structs]
 
 
 class ConnectionBlockedColumns(StructColumns):
     """The columns of CONNECTION_BLOCKED."""
 
-    __slots__ = ("_reason",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(StringType()),
         ]
         super().__init__(CONNECTION_BLOCKED, columns)
-        (self._reason,) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionBlocked) -> None:
-        """Take the fields of a struct."""
-        self._reason(value.reason)
+    def fields(self, structs: Sequence[ConnectionBlocked]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.reason for struct in structs]
 
 
 class ConnectionUpdateSecretColumns(StructColumns):
     """The columns of CONNECTION_UPDATE_SECRET."""
 
-    __slots__ = (
-        "_new_secret",
-        "_reason",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -445,94 +379,81 @@ class ConnectionUpdateSecretColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(CONNECTION_UPDATE_SECRET, columns)
-        (
-            self._new_secret,
-            self._reason,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionUpdateSecret) -> None:
-        """Take the fields of a struct."""
-        self._new_secret(value.new_secret)
-        self._reason(value.reason)
+    def fields(self, structs: Sequence[ConnectionUpdateSecret]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.new_secret for struct in structs]
+        yield [struct.reason for struct in structs]
 
 
 class ChannelOpenColumns(StructColumns):
     """The columns of CHANNEL_OPEN."""
 
-    __slots__ = ("_out_of_band",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(StringType()),
         ]
         super().__init__(CHANNEL_OPEN, columns)
-        (self._out_of_band,) = [column.taker() for column in columns]
 
-    def add(self, value: ChannelOpen) -> None:
-        """Take the fields of a struct."""
-        self._out_of_band(value.out_of_band)
+    def fields(self, structs: Sequence[ChannelOpen]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.out_of_band for struct in structs]
 
 
 class ChannelOpenOkColumns(StructColumns):
     """The columns of CHANNEL_OPEN_OK."""
 
-    __slots__ = ("_channel_id",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BinaryType()),
         ]
         super().__init__(CHANNEL_OPEN_OK, columns)
-        (self._channel_id,) = [column.taker() for column in columns]
 
-    def add(self, value: ChannelOpenOk) -> None:
-        """Take the fields of a struct."""
-        self._channel_id(value.channel_id)
+    def fields(self, structs: Sequence[ChannelOpenOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.channel_id for struct in structs]
 
 
 class ChannelFlowColumns(StructColumns):
     """The columns of CHANNEL_FLOW."""
 
-    __slots__ = ("_active",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BooleanType()),
         ]
         super().__init__(CHANNEL_FLOW, columns)
-        (self._active,) = [column.taker() for column in columns]
 
-    def add(self, value: ChannelFlow) -> None:
-        """Take the fields of a struct."""
-        self._active(value.active)
+    def fields(self, structs: Sequence[ChannelFlow]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.active for struct in structs]
 
 
 class ChannelFlowOkColumns(StructColumns):
     """The columns of CHANNEL_FLOW_OK."""
 
-    __slots__ = ("_active",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BooleanType()),
         ]
         super().__init__(CHANNEL_FLOW_OK, columns)
-        (self._active,) = [column.taker() for column in columns]
 
-    def add(self, value: ChannelFlowOk) -> None:
-        """Take the fields of a struct."""
-        self._active(value.active)
+    def fields(self, structs: Sequence[ChannelFlowOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.active for struct in structs]
 
 
 class ChannelCloseColumns(StructColumns):
     """The columns of CHANNEL_CLOSE."""
 
-    __slots__ = (
-        "_class_id",
-        "_method_id",
-        "_reply_code",
-        "_reply_text",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -542,32 +463,19 @@ class ChannelCloseColumns(StructColumns):
             Plain(IntegerType()),
         ]
         super().__init__(CHANNEL_CLOSE, columns)
-        (
-            self._reply_code,
-            self._reply_text,
-            self._class_id,
-            self._method_id,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ChannelClose) -> None:
-        """Take the fields of a struct."""
-        self._reply_code(value.reply_code)
-        self._reply_text(value.reply_text)
-        self._class_id(value.class_id)
-        self._method_id(value.method_id)
+    def fields(self, structs: Sequence[ChannelClose]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.reply_code for struct in structs]
+        yield [struct.reply_text for struct in structs]
+        yield [struct.class_id for struct in structs]
+        yield [struct.method_id for struct in structs]
 
 
 class AccessRequestColumns(StructColumns):
     """The columns of ACCESS_REQUEST."""
 
-    __slots__ = (
-        "_active",
-        "_exclusive",
-        "_passive",
-        "_read",
-        "_realm",
-        "_write",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -579,56 +487,37 @@ class AccessRequestColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(ACCESS_REQUEST, columns)
-        (
-            self._realm,
-            self._exclusive,
-            self._passive,
-            self._active,
-            self._write,
-            self._read,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: AccessRequest) -> None:
-        """Take the fields of a struct."""
-        self._realm(value.realm)
-        self._exclusive(value.exclusive)
-        self._passive(value.passive)
-        self._active(value.active)
-        self._write(value.write)
-        self._read(value.read)
+    def fields(self, structs: Sequence[AccessRequest]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.realm for struct in structs]
+        yield [struct.exclusive for struct in structs]
+        yield [struct.passive for struct in structs]
+        yield [struct.active for struct in structs]
+        yield [struct.write for struct in structs]
+        yield [struct.read for struct in structs]
 
 
 class AccessRequestOkColumns(StructColumns):
     """The columns of ACCESS_REQUEST_OK."""
 
-    __slots__ = ("_ticket",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(IntegerType()),
         ]
         super().__init__(ACCESS_REQUEST_OK, columns)
-        (self._ticket,) = [column.taker() for column in columns]
 
-    def add(self, value: AccessRequestOk) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
+    def fields(self, structs: Sequence[AccessRequestOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
 
 
 class ExchangeDeclareColumns(StructColumns):
     """The columns of EXCHANGE_DECLARE."""
 
-    __slots__ = (
-        "_arguments",
-        "_auto_delete",
-        "_durable",
-        "_exchange",
-        "_internal",
-        "_nowait",
-        "_passive",
-        "_ticket",
-        "_type",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -643,40 +532,24 @@ class ExchangeDeclareColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(EXCHANGE_DECLARE, columns)
-        (
-            self._ticket,
-            self._exchange,
-            self._type,
-            self._passive,
-            self._durable,
-            self._auto_delete,
-            self._internal,
-            self._nowait,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ExchangeDeclare) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._exchange(value.exchange)
-        self._type(value.type)
-        self._passive(value.passive)
-        self._durable(value.durable)
-        self._auto_delete(value.auto_delete)
-        self._internal(value.internal)
-        self._nowait(value.nowait)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[ExchangeDeclare]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.type for struct in structs]
+        yield [struct.passive for struct in structs]
+        yield [struct.durable for struct in structs]
+        yield [struct.auto_delete for struct in structs]
+        yield [struct.internal for struct in structs]
+        yield [struct.nowait for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class ExchangeDeleteColumns(StructColumns):
     """The columns of EXCHANGE_DELETE."""
 
-    __slots__ = (
-        "_exchange",
-        "_if_unused",
-        "_nowait",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -686,32 +559,19 @@ class ExchangeDeleteColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(EXCHANGE_DELETE, columns)
-        (
-            self._ticket,
-            self._exchange,
-            self._if_unused,
-            self._nowait,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ExchangeDelete) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._exchange(value.exchange)
-        self._if_unused(value.if_unused)
-        self._nowait(value.nowait)
+    def fields(self, structs: Sequence[ExchangeDelete]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.if_unused for struct in structs]
+        yield [struct.nowait for struct in structs]
 
 
 class ExchangeBindColumns(StructColumns):
     """The columns of EXCHANGE_BIND."""
 
-    __slots__ = (
-        "_arguments",
-        "_destination",
-        "_nowait",
-        "_routing_key",
-        "_source",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -723,36 +583,21 @@ class ExchangeBindColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(EXCHANGE_BIND, columns)
-        (
-            self._ticket,
-            self._destination,
-            self._source,
-            self._routing_key,
-            self._nowait,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ExchangeBind) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._destination(value.destination)
-        self._source(value.source)
-        self._routing_key(value.routing_key)
-        self._nowait(value.nowait)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[ExchangeBind]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.destination for struct in structs]
+        yield [struct.source for struct in structs]
+        yield [struct.routing_key for struct in structs]
+        yield [struct.nowait for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class ExchangeUnbindColumns(StructColumns):
     """The columns of EXCHANGE_UNBIND."""
 
-    __slots__ = (
-        "_arguments",
-        "_destination",
-        "_nowait",
-        "_routing_key",
-        "_source",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -764,38 +609,21 @@ class ExchangeUnbindColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(EXCHANGE_UNBIND, columns)
-        (
-            self._ticket,
-            self._destination,
-            self._source,
-            self._routing_key,
-            self._nowait,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ExchangeUnbind) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._destination(value.destination)
-        self._source(value.source)
-        self._routing_key(value.routing_key)
-        self._nowait(value.nowait)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[ExchangeUnbind]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.destination for struct in structs]
+        yield [struct.source for struct in structs]
+        yield [struct.routing_key for struct in structs]
+        yield [struct.nowait for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class QueueDeclareColumns(StructColumns):
     """The columns of QUEUE_DECLARE."""
 
-    __slots__ = (
-        "_arguments",
-        "_auto_delete",
-        "_durable",
-        "_exclusive",
-        "_nowait",
-        "_passive",
-        "_queue",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -809,37 +637,23 @@ class QueueDeclareColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(QUEUE_DECLARE, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._passive,
-            self._durable,
-            self._exclusive,
-            self._auto_delete,
-            self._nowait,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: QueueDeclare) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._passive(value.passive)
-        self._durable(value.durable)
-        self._exclusive(value.exclusive)
-        self._auto_delete(value.auto_delete)
-        self._nowait(value.nowait)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[QueueDeclare]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.passive for struct in structs]
+        yield [struct.durable for struct in structs]
+        yield [struct.exclusive for struct in structs]
+        yield [struct.auto_delete for struct in structs]
+        yield [struct.nowait for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class QueueDeclareOkColumns(StructColumns):
     """The columns of QUEUE_DECLARE_OK."""
 
-    __slots__ = (
-        "_consumer_count",
-        "_message_count",
-        "_queue",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -848,30 +662,18 @@ class QueueDeclareOkColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(QUEUE_DECLARE_OK, columns)
-        (
-            self._queue,
-            self._message_count,
-            self._consumer_count,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: QueueDeclareOk) -> None:
-        """Take the fields of a struct."""
-        self._queue(value.queue)
-        self._message_count(value.message_count)
-        self._consumer_count(value.consumer_count)
+    def fields(self, structs: Sequence[QueueDeclareOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.queue for struct in structs]
+        yield [struct.message_count for struct in structs]
+        yield [struct.consumer_count for struct in structs]
 
 
 class QueueBindColumns(StructColumns):
     """The columns of QUEUE_BIND."""
 
-    __slots__ = (
-        "_arguments",
-        "_exchange",
-        "_nowait",
-        "_queue",
-        "_routing_key",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -883,33 +685,21 @@ class QueueBindColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(QUEUE_BIND, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._exchange,
-            self._routing_key,
-            self._nowait,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: QueueBind) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._exchange(value.exchange)
-        self._routing_key(value.routing_key)
-        self._nowait(value.nowait)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[QueueBind]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.routing_key for struct in structs]
+        yield [struct.nowait for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class QueuePurgeColumns(StructColumns):
     """The columns of QUEUE_PURGE."""
 
-    __slots__ = (
-        "_nowait",
-        "_queue",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -918,46 +708,34 @@ class QueuePurgeColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(QUEUE_PURGE, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._nowait,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: QueuePurge) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._nowait(value.nowait)
+    def fields(self, structs: Sequence[QueuePurge]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.nowait for struct in structs]
 
 
 class QueuePurgeOkColumns(StructColumns):
     """The columns of QUEUE_PURGE_OK."""
 
-    __slots__ = ("_message_count",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(LongType()),
         ]
         super().__init__(QUEUE_PURGE_OK, columns)
-        (self._message_count,) = [column.taker() for column in columns]
 
-    def add(self, value: QueuePurgeOk) -> None:
-        """Take the fields of a struct."""
-        self._message_count(value.message_count)
+    def fields(self, structs: Sequence[QueuePurgeOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.message_count for struct in structs]
 
 
 class QueueDeleteColumns(StructColumns):
     """The columns of QUEUE_DELETE."""
 
-    __slots__ = (
-        "_if_empty",
-        "_if_unused",
-        "_nowait",
-        "_queue",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -968,50 +746,36 @@ class QueueDeleteColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(QUEUE_DELETE, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._if_unused,
-            self._if_empty,
-            self._nowait,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: QueueDelete) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._if_unused(value.if_unused)
-        self._if_empty(value.if_empty)
-        self._nowait(value.nowait)
+    def fields(self, structs: Sequence[QueueDelete]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.if_unused for struct in structs]
+        yield [struct.if_empty for struct in structs]
+        yield [struct.nowait for struct in structs]
 
 
 class QueueDeleteOkColumns(StructColumns):
     """The columns of QUEUE_DELETE_OK."""
 
-    __slots__ = ("_message_count",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(LongType()),
         ]
         super().__init__(QUEUE_DELETE_OK, columns)
-        (self._message_count,) = [column.taker() for column in columns]
 
-    def add(self, value: QueueDeleteOk) -> None:
-        """Take the fields of a struct."""
-        self._message_count(value.message_count)
+    def fields(self, structs: Sequence[QueueDeleteOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.message_count for struct in structs]
 
 
 class QueueUnbindColumns(StructColumns):
     """The columns of QUEUE_UNBIND."""
 
-    __slots__ = (
-        "_arguments",
-        "_exchange",
-        "_queue",
-        "_routing_key",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1022,47 +786,22 @@ class QueueUnbindColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(QUEUE_UNBIND, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._exchange,
-            self._routing_key,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: QueueUnbind) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._exchange(value.exchange)
-        self._routing_key(value.routing_key)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[QueueUnbind]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.routing_key for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class BasicPropertiesColumns(StructColumns):
     """The columns of BASIC_PROPERTIES."""
 
-    __slots__ = (
-        "_app_id",
-        "_cluster_id",
-        "_content_encoding",
-        "_content_type",
-        "_correlation_id",
-        "_delivery_mode",
-        "_expiration",
-        "_fit_timestamp",
-        "_headers",
-        "_message_id",
-        "_priority",
-        "_reply_to",
-        "_timestamp",
-        "_type",
-        "_user_id",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        timestamp = Moments(f"{path}.timestamp", rest, KINDS)
-        self._fit_timestamp = timestamp.fit
         columns: list[Column] = [
             Plain(StringType()),
             Plain(StringType()),
@@ -1073,56 +812,36 @@ class BasicPropertiesColumns(StructColumns):
             Plain(StringType()),
             Plain(StringType()),
             Plain(StringType()),
-            timestamp,
+            Moments(f"{path}.timestamp", rest, KINDS),
             Plain(StringType()),
             Plain(StringType()),
             Plain(StringType()),
             Plain(StringType()),
         ]
         super().__init__(BASIC_PROPERTIES, columns)
-        (
-            self._content_type,
-            self._content_encoding,
-            self._headers,
-            self._delivery_mode,
-            self._priority,
-            self._correlation_id,
-            self._reply_to,
-            self._expiration,
-            self._message_id,
-            self._timestamp,
-            self._type,
-            self._user_id,
-            self._app_id,
-            self._cluster_id,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicProperties) -> None:
-        """Take the fields of a struct."""
-        self._content_type(value.content_type)
-        self._content_encoding(value.content_encoding)
-        self._headers(value.headers)
-        self._delivery_mode(value.delivery_mode)
-        self._priority(value.priority)
-        self._correlation_id(value.correlation_id)
-        self._reply_to(value.reply_to)
-        self._expiration(value.expiration)
-        self._message_id(value.message_id)
-        self._timestamp(None if value.timestamp is None else self._fit_timestamp(value.timestamp))
-        self._type(value.type)
-        self._user_id(value.user_id)
-        self._app_id(value.app_id)
-        self._cluster_id(value.cluster_id)
+    def fields(self, structs: Sequence[BasicProperties]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.content_type for struct in structs]
+        yield [struct.content_encoding for struct in structs]
+        yield [struct.headers for struct in structs]
+        yield [struct.delivery_mode for struct in structs]
+        yield [struct.priority for struct in structs]
+        yield [struct.correlation_id for struct in structs]
+        yield [struct.reply_to for struct in structs]
+        yield [struct.expiration for struct in structs]
+        yield [struct.message_id for struct in structs]
+        yield [struct.timestamp for struct in structs]
+        yield [struct.type for struct in structs]
+        yield [struct.user_id for struct in structs]
+        yield [struct.app_id for struct in structs]
+        yield [struct.cluster_id for struct in structs]
 
 
 class BasicQosColumns(StructColumns):
     """The columns of BASIC_QOS."""
 
-    __slots__ = (
-        "_global_",
-        "_prefetch_count",
-        "_prefetch_size",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1131,32 +850,18 @@ class BasicQosColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_QOS, columns)
-        (
-            self._prefetch_size,
-            self._prefetch_count,
-            self._global_,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicQos) -> None:
-        """Take the fields of a struct."""
-        self._prefetch_size(value.prefetch_size)
-        self._prefetch_count(value.prefetch_count)
-        self._global_(value.global_)
+    def fields(self, structs: Sequence[BasicQos]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.prefetch_size for struct in structs]
+        yield [struct.prefetch_count for struct in structs]
+        yield [struct.global_ for struct in structs]
 
 
 class BasicConsumeColumns(StructColumns):
     """The columns of BASIC_CONSUME."""
 
-    __slots__ = (
-        "_arguments",
-        "_consumer_tag",
-        "_exclusive",
-        "_no_ack",
-        "_no_local",
-        "_nowait",
-        "_queue",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1170,53 +875,39 @@ class BasicConsumeColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(BASIC_CONSUME, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._consumer_tag,
-            self._no_local,
-            self._no_ack,
-            self._exclusive,
-            self._nowait,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicConsume) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._consumer_tag(value.consumer_tag)
-        self._no_local(value.no_local)
-        self._no_ack(value.no_ack)
-        self._exclusive(value.exclusive)
-        self._nowait(value.nowait)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[BasicConsume]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.consumer_tag for struct in structs]
+        yield [struct.no_local for struct in structs]
+        yield [struct.no_ack for struct in structs]
+        yield [struct.exclusive for struct in structs]
+        yield [struct.nowait for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class BasicConsumeOkColumns(StructColumns):
     """The columns of BASIC_CONSUME_OK."""
 
-    __slots__ = ("_consumer_tag",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(StringType()),
         ]
         super().__init__(BASIC_CONSUME_OK, columns)
-        (self._consumer_tag,) = [column.taker() for column in columns]
 
-    def add(self, value: BasicConsumeOk) -> None:
-        """Take the fields of a struct."""
-        self._consumer_tag(value.consumer_tag)
+    def fields(self, structs: Sequence[BasicConsumeOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.consumer_tag for struct in structs]
 
 
 class BasicCancelColumns(StructColumns):
     """The columns of BASIC_CANCEL."""
 
-    __slots__ = (
-        "_consumer_tag",
-        "_nowait",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1224,44 +915,33 @@ class BasicCancelColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_CANCEL, columns)
-        (
-            self._consumer_tag,
-            self._nowait,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicCancel) -> None:
-        """Take the fields of a struct."""
-        self._consumer_tag(value.consumer_tag)
-        self._nowait(value.nowait)
+    def fields(self, structs: Sequence[BasicCancel]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.consumer_tag for struct in structs]
+        yield [struct.nowait for struct in structs]
 
 
 class BasicCancelOkColumns(StructColumns):
     """The columns of BASIC_CANCEL_OK."""
 
-    __slots__ = ("_consumer_tag",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(StringType()),
         ]
         super().__init__(BASIC_CANCEL_OK, columns)
-        (self._consumer_tag,) = [column.taker() for column in columns]
 
-    def add(self, value: BasicCancelOk) -> None:
-        """Take the fields of a struct."""
-        self._consumer_tag(value.consumer_tag)
+    def fields(self, structs: Sequence[BasicCancelOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.consumer_tag for struct in structs]
 
 
 class BasicPublishColumns(StructColumns):
     """The columns of BASIC_PUBLISH."""
 
-    __slots__ = (
-        "_exchange",
-        "_immediate",
-        "_mandatory",
-        "_routing_key",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1272,32 +952,20 @@ class BasicPublishColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_PUBLISH, columns)
-        (
-            self._ticket,
-            self._exchange,
-            self._routing_key,
-            self._mandatory,
-            self._immediate,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicPublish) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._exchange(value.exchange)
-        self._routing_key(value.routing_key)
-        self._mandatory(value.mandatory)
-        self._immediate(value.immediate)
+    def fields(self, structs: Sequence[BasicPublish]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.routing_key for struct in structs]
+        yield [struct.mandatory for struct in structs]
+        yield [struct.immediate for struct in structs]
 
 
 class BasicReturnColumns(StructColumns):
     """The columns of BASIC_RETURN."""
 
-    __slots__ = (
-        "_exchange",
-        "_reply_code",
-        "_reply_text",
-        "_routing_key",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1307,31 +975,19 @@ class BasicReturnColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(BASIC_RETURN, columns)
-        (
-            self._reply_code,
-            self._reply_text,
-            self._exchange,
-            self._routing_key,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicReturn) -> None:
-        """Take the fields of a struct."""
-        self._reply_code(value.reply_code)
-        self._reply_text(value.reply_text)
-        self._exchange(value.exchange)
-        self._routing_key(value.routing_key)
+    def fields(self, structs: Sequence[BasicReturn]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.reply_code for struct in structs]
+        yield [struct.reply_text for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.routing_key for struct in structs]
 
 
 class BasicDeliverColumns(StructColumns):
     """The columns of BASIC_DELIVER."""
 
-    __slots__ = (
-        "_consumer_tag",
-        "_delivery_tag",
-        "_exchange",
-        "_redelivered",
-        "_routing_key",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1342,31 +998,20 @@ class BasicDeliverColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(BASIC_DELIVER, columns)
-        (
-            self._consumer_tag,
-            self._delivery_tag,
-            self._redelivered,
-            self._exchange,
-            self._routing_key,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicDeliver) -> None:
-        """Take the fields of a struct."""
-        self._consumer_tag(value.consumer_tag)
-        self._delivery_tag(value.delivery_tag)
-        self._redelivered(value.redelivered)
-        self._exchange(value.exchange)
-        self._routing_key(value.routing_key)
+    def fields(self, structs: Sequence[BasicDeliver]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.consumer_tag for struct in structs]
+        yield [struct.delivery_tag for struct in structs]
+        yield [struct.redelivered for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.routing_key for struct in structs]
 
 
 class BasicGetColumns(StructColumns):
     """The columns of BASIC_GET."""
 
-    __slots__ = (
-        "_no_ack",
-        "_queue",
-        "_ticket",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1375,29 +1020,18 @@ class BasicGetColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_GET, columns)
-        (
-            self._ticket,
-            self._queue,
-            self._no_ack,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicGet) -> None:
-        """Take the fields of a struct."""
-        self._ticket(value.ticket)
-        self._queue(value.queue)
-        self._no_ack(value.no_ack)
+    def fields(self, structs: Sequence[BasicGet]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.ticket for struct in structs]
+        yield [struct.queue for struct in structs]
+        yield [struct.no_ack for struct in structs]
 
 
 class BasicGetOkColumns(StructColumns):
     """The columns of BASIC_GET_OK."""
 
-    __slots__ = (
-        "_delivery_tag",
-        "_exchange",
-        "_message_count",
-        "_redelivered",
-        "_routing_key",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1408,47 +1042,36 @@ class BasicGetOkColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(BASIC_GET_OK, columns)
-        (
-            self._delivery_tag,
-            self._redelivered,
-            self._exchange,
-            self._routing_key,
-            self._message_count,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicGetOk) -> None:
-        """Take the fields of a struct."""
-        self._delivery_tag(value.delivery_tag)
-        self._redelivered(value.redelivered)
-        self._exchange(value.exchange)
-        self._routing_key(value.routing_key)
-        self._message_count(value.message_count)
+    def fields(self, structs: Sequence[BasicGetOk]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.delivery_tag for struct in structs]
+        yield [struct.redelivered for struct in structs]
+        yield [struct.exchange for struct in structs]
+        yield [struct.routing_key for struct in structs]
+        yield [struct.message_count for struct in structs]
 
 
 class BasicGetEmptyColumns(StructColumns):
     """The columns of BASIC_GET_EMPTY."""
 
-    __slots__ = ("_cluster_id",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(StringType()),
         ]
         super().__init__(BASIC_GET_EMPTY, columns)
-        (self._cluster_id,) = [column.taker() for column in columns]
 
-    def add(self, value: BasicGetEmpty) -> None:
-        """Take the fields of a struct."""
-        self._cluster_id(value.cluster_id)
+    def fields(self, structs: Sequence[BasicGetEmpty]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.cluster_id for struct in structs]
 
 
 class BasicAckColumns(StructColumns):
     """The columns of BASIC_ACK."""
 
-    __slots__ = (
-        "_delivery_tag",
-        "_multiple",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1456,24 +1079,17 @@ class BasicAckColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_ACK, columns)
-        (
-            self._delivery_tag,
-            self._multiple,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicAck) -> None:
-        """Take the fields of a struct."""
-        self._delivery_tag(value.delivery_tag)
-        self._multiple(value.multiple)
+    def fields(self, structs: Sequence[BasicAck]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.delivery_tag for struct in structs]
+        yield [struct.multiple for struct in structs]
 
 
 class BasicRejectColumns(StructColumns):
     """The columns of BASIC_REJECT."""
 
-    __slots__ = (
-        "_delivery_tag",
-        "_requeue",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1481,59 +1097,49 @@ class BasicRejectColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_REJECT, columns)
-        (
-            self._delivery_tag,
-            self._requeue,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicReject) -> None:
-        """Take the fields of a struct."""
-        self._delivery_tag(value.delivery_tag)
-        self._requeue(value.requeue)
+    def fields(self, structs: Sequence[BasicReject]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.delivery_tag for struct in structs]
+        yield [struct.requeue for struct in structs]
 
 
 class BasicRecoverAsyncColumns(StructColumns):
     """The columns of BASIC_RECOVER_ASYNC."""
 
-    __slots__ = ("_requeue",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_RECOVER_ASYNC, columns)
-        (self._requeue,) = [column.taker() for column in columns]
 
-    def add(self, value: BasicRecoverAsync) -> None:
-        """Take the fields of a struct."""
-        self._requeue(value.requeue)
+    def fields(self, structs: Sequence[BasicRecoverAsync]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.requeue for struct in structs]
 
 
 class BasicRecoverColumns(StructColumns):
     """The columns of BASIC_RECOVER."""
 
-    __slots__ = ("_requeue",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_RECOVER, columns)
-        (self._requeue,) = [column.taker() for column in columns]
 
-    def add(self, value: BasicRecover) -> None:
-        """Take the fields of a struct."""
-        self._requeue(value.requeue)
+    def fields(self, structs: Sequence[BasicRecover]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.requeue for struct in structs]
 
 
 class BasicNackColumns(StructColumns):
     """The columns of BASIC_NACK."""
 
-    __slots__ = (
-        "_delivery_tag",
-        "_multiple",
-        "_requeue",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1542,31 +1148,25 @@ class BasicNackColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(BASIC_NACK, columns)
-        (
-            self._delivery_tag,
-            self._multiple,
-            self._requeue,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: BasicNack) -> None:
-        """Take the fields of a struct."""
-        self._delivery_tag(value.delivery_tag)
-        self._multiple(value.multiple)
-        self._requeue(value.requeue)
+    def fields(self, structs: Sequence[BasicNack]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.delivery_tag for struct in structs]
+        yield [struct.multiple for struct in structs]
+        yield [struct.requeue for struct in structs]
 
 
 class ConfirmSelectColumns(StructColumns):
     """The columns of CONFIRM_SELECT."""
 
-    __slots__ = ("_nowait",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BooleanType()),
         ]
         super().__init__(CONFIRM_SELECT, columns)
-        (self._nowait,) = [column.taker() for column in columns]
 
-    def add(self, value: ConfirmSelect) -> None:
-        """Take the fields of a struct."""
-        self._nowait(value.nowait)
+    def fields(self, structs: Sequence[ConfirmSelect]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.nowait for struct in structs]

@@ -266,7 +266,7 @@ FRAME_SCHEMA = arrow_schema(FRAME)
 class FrameColumns(FrameRows):
     """Frames, octet for octet as they came, as columns."""
 
-    __slots__ = ("_contents", "_limits", "_methods")
+    __slots__ = ("_contents", "_limits")
     _SCHEMA = FRAME_SCHEMA
     _DIALECT = "amqp_0_9_1"
 
@@ -395,7 +395,6 @@ class FrameColumns(FrameRows):
         super().__init__(structs, ("header", "error", "body", "heartbeat", "trace"), rest)
         self._contents: dict[int, tuple[int, int, int]] = {}
         self._limits = limits
-        self._methods = self.takers("method")
 
     def append(
         self,
@@ -412,9 +411,7 @@ class FrameColumns(FrameRows):
             time: microseconds since 1970.
             offset: octets of its stream before it.
         """
-        self._origin(origin)
-        self._time(time)
-        self._offset(offset)
+        self._begin(origin, time, [offset])
         if octets[:4] == b"AMQP":
             self.add_protocol_header(octets)
             return
@@ -425,23 +422,15 @@ class FrameColumns(FrameRows):
             self.add_corrupt(octets, error)
             return
         payload = frame.payload
-        taker = self._methods.get(type(payload))
-        if taker is not None:
-            number, add = taker
-            self._kind(number)
-            self._channel(frame.channel)
-            self._payload(0)
-            if add is not None:
-                add(payload)
-            if self._found:
-                self._close()
-        elif type(payload) is bytes:
+        if type(payload) is bytes:
             self.add_plain("body" if frame.type == _BODY else "trace", frame.channel, len(payload))
         elif type(payload) is ContentHeader:
             self._contents[len(self) - 1] = (payload.class_id, payload.body_size, payload.weight)
             self.add_struct(payload.properties, frame.channel, 0)
-        else:
+        elif payload is None:
             self.add_plain("heartbeat", frame.channel, 0)
+        else:
+            self.add_struct(payload, frame.channel, 0)
 
     def finish(self) -> Batch:
         """A ``pyarrow.RecordBatch`` of ``FRAME_SCHEMA`` with all rows; the columns are empty then."""

@@ -6,12 +6,15 @@
 # source amqp_1_0/security.xml sha256 0f49f79a3057a9da5841c693c15427f6b1f45e6f494312f873dd5178ffac2778
 # source amqp_1_0/states.xml sha256 784c5c7587852945e00d3344dcf4c4683f7e0ebeb193323784916fec5d551bc2
 
-"""The columns of everything with fields: each takes the decoded object of a row, which is then forgotten, or None.
+"""The columns of everything with fields, which are taken out of the decoded objects.
 
 ``path`` is where a struct stands in the row, for what fits no column and goes to ``rest``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, ShortType, StringType
 
@@ -170,18 +173,7 @@ _SASL_CODE = {
 class OpenColumns(StructColumns):
     """The columns of OPEN."""
 
-    __slots__ = (
-        "_channel_max",
-        "_container_id",
-        "_desired_capabilities",
-        "_hostname",
-        "_idle_time_out",
-        "_incoming_locales",
-        "_max_frame_size",
-        "_offered_capabilities",
-        "_outgoing_locales",
-        "_properties",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -197,46 +189,25 @@ class OpenColumns(StructColumns):
             Maps(Symbol, f"{path}.properties", rest, KINDS),
         ]
         super().__init__(OPEN, columns)
-        (
-            self._container_id,
-            self._hostname,
-            self._max_frame_size,
-            self._channel_max,
-            self._idle_time_out,
-            self._outgoing_locales,
-            self._incoming_locales,
-            self._offered_capabilities,
-            self._desired_capabilities,
-            self._properties,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Open) -> None:
-        """Take the fields of a struct."""
-        self._container_id(value.container_id)
-        self._hostname(value.hostname)
-        self._max_frame_size(value.max_frame_size)
-        self._channel_max(value.channel_max)
-        self._idle_time_out(value.idle_time_out)
-        self._outgoing_locales(value.outgoing_locales)
-        self._incoming_locales(value.incoming_locales)
-        self._offered_capabilities(value.offered_capabilities)
-        self._desired_capabilities(value.desired_capabilities)
-        self._properties(value.properties)
+    def fields(self, structs: Sequence[Open]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.container_id for struct in structs]
+        yield [struct.hostname for struct in structs]
+        yield [struct.max_frame_size for struct in structs]
+        yield [struct.channel_max for struct in structs]
+        yield [struct.idle_time_out for struct in structs]
+        yield [struct.outgoing_locales for struct in structs]
+        yield [struct.incoming_locales for struct in structs]
+        yield [struct.offered_capabilities for struct in structs]
+        yield [struct.desired_capabilities for struct in structs]
+        yield [struct.properties for struct in structs]
 
 
 class BeginColumns(StructColumns):
     """The columns of BEGIN."""
 
-    __slots__ = (
-        "_desired_capabilities",
-        "_handle_max",
-        "_incoming_window",
-        "_next_outgoing_id",
-        "_offered_capabilities",
-        "_outgoing_window",
-        "_properties",
-        "_remote_channel",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -250,37 +221,23 @@ class BeginColumns(StructColumns):
             Maps(Symbol, f"{path}.properties", rest, KINDS),
         ]
         super().__init__(BEGIN, columns)
-        (
-            self._remote_channel,
-            self._next_outgoing_id,
-            self._incoming_window,
-            self._outgoing_window,
-            self._handle_max,
-            self._offered_capabilities,
-            self._desired_capabilities,
-            self._properties,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Begin) -> None:
-        """Take the fields of a struct."""
-        self._remote_channel(value.remote_channel)
-        self._next_outgoing_id(value.next_outgoing_id)
-        self._incoming_window(value.incoming_window)
-        self._outgoing_window(value.outgoing_window)
-        self._handle_max(value.handle_max)
-        self._offered_capabilities(value.offered_capabilities)
-        self._desired_capabilities(value.desired_capabilities)
-        self._properties(value.properties)
+    def fields(self, structs: Sequence[Begin]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.remote_channel for struct in structs]
+        yield [struct.next_outgoing_id for struct in structs]
+        yield [struct.incoming_window for struct in structs]
+        yield [struct.outgoing_window for struct in structs]
+        yield [struct.handle_max for struct in structs]
+        yield [struct.offered_capabilities for struct in structs]
+        yield [struct.desired_capabilities for struct in structs]
+        yield [struct.properties for struct in structs]
 
 
 class ErrorColumns(StructColumns):
     """The columns of ERROR."""
 
-    __slots__ = (
-        "_condition",
-        "_description",
-        "_info",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -289,44 +246,34 @@ class ErrorColumns(StructColumns):
             Maps(Symbol, f"{path}.info", rest, KINDS),
         ]
         super().__init__(ERROR, columns)
-        (
-            self._condition,
-            self._description,
-            self._info,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Error) -> None:
-        """Take the fields of a struct."""
-        self._condition(value.condition)
-        self._description(value.description)
-        self._info(value.info)
+    def fields(self, structs: Sequence[Error]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.condition for struct in structs]
+        yield [struct.description for struct in structs]
+        yield [struct.info for struct in structs]
 
 
 class RejectedColumns(StructColumns):
     """The columns of REJECTED."""
 
-    __slots__ = ("_error",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Nested(ErrorColumns(f"{path}.error", rest)),
         ]
         super().__init__(REJECTED, columns)
-        (self._error,) = [column.taker() for column in columns]
 
-    def add(self, value: Rejected) -> None:
-        """Take the fields of a struct."""
-        self._error(value.error)
+    def fields(self, structs: Sequence[Rejected]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.error for struct in structs]
 
 
 class ModifiedColumns(StructColumns):
     """The columns of MODIFIED."""
 
-    __slots__ = (
-        "_delivery_failed",
-        "_message_annotations",
-        "_undeliverable_here",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -335,39 +282,28 @@ class ModifiedColumns(StructColumns):
             Maps(Symbol, f"{path}.message_annotations", rest, KINDS),
         ]
         super().__init__(MODIFIED, columns)
-        (
-            self._delivery_failed,
-            self._undeliverable_here,
-            self._message_annotations,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Modified) -> None:
-        """Take the fields of a struct."""
-        self._delivery_failed(value.delivery_failed)
-        self._undeliverable_here(value.undeliverable_here)
-        self._message_annotations(value.message_annotations)
+    def fields(self, structs: Sequence[Modified]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.delivery_failed for struct in structs]
+        yield [struct.undeliverable_here for struct in structs]
+        yield [struct.message_annotations for struct in structs]
 
 
 class DeclaredColumns(StructColumns):
     """The columns of DECLARED."""
 
-    __slots__ = (
-        "_fit_txn_id",
-        "_txn_id",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        txn_id = Expected(BinaryType(), bytes, f"{path}.txn_id", rest, KINDS)
-        self._fit_txn_id = txn_id.fit
         columns: list[Column] = [
-            txn_id,
+            Expected(BinaryType(), bytes, f"{path}.txn_id", rest, KINDS),
         ]
         super().__init__(DECLARED, columns)
-        (self._txn_id,) = [column.taker() for column in columns]
 
-    def add(self, value: Declared) -> None:
-        """Take the fields of a struct."""
-        self._txn_id(self._fit_txn_id(value.txn_id))
+    def fields(self, structs: Sequence[Declared]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.txn_id for struct in structs]
 
 
 def any_outcome(path: str, rest: Rest) -> Variant:
@@ -390,26 +326,11 @@ def any_outcome(path: str, rest: Rest) -> Variant:
 class SourceColumns(StructColumns):
     """The columns of SOURCE."""
 
-    __slots__ = (
-        "_address",
-        "_capabilities",
-        "_default_outcome",
-        "_distribution_mode",
-        "_durable",
-        "_dynamic",
-        "_dynamic_node_properties",
-        "_expiry_policy",
-        "_filter",
-        "_fit_address",
-        "_outcomes",
-        "_timeout",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        address = Expected(StringType(), str, f"{path}.address", rest, KINDS)
-        self._fit_address = address.fit
         columns: list[Column] = [
-            address,
+            Expected(StringType(), str, f"{path}.address", rest, KINDS),
             Names(_TERMINUS_DURABILITY),
             Plain(StringType()),
             Plain(LongType()),
@@ -422,33 +343,20 @@ class SourceColumns(StructColumns):
             Lists(Plain(StringType()), StringType()),
         ]
         super().__init__(SOURCE, columns)
-        (
-            self._address,
-            self._durable,
-            self._expiry_policy,
-            self._timeout,
-            self._dynamic,
-            self._dynamic_node_properties,
-            self._distribution_mode,
-            self._filter,
-            self._default_outcome,
-            self._outcomes,
-            self._capabilities,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Source) -> None:
-        """Take the fields of a struct."""
-        self._address(None if value.address is None else self._fit_address(value.address))
-        self._durable(value.durable)
-        self._expiry_policy(value.expiry_policy)
-        self._timeout(value.timeout)
-        self._dynamic(value.dynamic)
-        self._dynamic_node_properties(value.dynamic_node_properties)
-        self._distribution_mode(value.distribution_mode)
-        self._filter(value.filter)
-        self._default_outcome(value.default_outcome)
-        self._outcomes(value.outcomes)
-        self._capabilities(value.capabilities)
+    def fields(self, structs: Sequence[Source]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.address for struct in structs]
+        yield [struct.durable for struct in structs]
+        yield [struct.expiry_policy for struct in structs]
+        yield [struct.timeout for struct in structs]
+        yield [struct.dynamic for struct in structs]
+        yield [struct.dynamic_node_properties for struct in structs]
+        yield [struct.distribution_mode for struct in structs]
+        yield [struct.filter for struct in structs]
+        yield [struct.default_outcome for struct in structs]
+        yield [struct.outcomes for struct in structs]
+        yield [struct.capabilities for struct in structs]
 
 
 def any_source(path: str, rest: Rest) -> Variant:
@@ -465,22 +373,11 @@ def any_source(path: str, rest: Rest) -> Variant:
 class TargetColumns(StructColumns):
     """The columns of TARGET."""
 
-    __slots__ = (
-        "_address",
-        "_capabilities",
-        "_durable",
-        "_dynamic",
-        "_dynamic_node_properties",
-        "_expiry_policy",
-        "_fit_address",
-        "_timeout",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        address = Expected(StringType(), str, f"{path}.address", rest, KINDS)
-        self._fit_address = address.fit
         columns: list[Column] = [
-            address,
+            Expected(StringType(), str, f"{path}.address", rest, KINDS),
             Names(_TERMINUS_DURABILITY),
             Plain(StringType()),
             Plain(LongType()),
@@ -489,42 +386,32 @@ class TargetColumns(StructColumns):
             Lists(Plain(StringType()), StringType()),
         ]
         super().__init__(TARGET, columns)
-        (
-            self._address,
-            self._durable,
-            self._expiry_policy,
-            self._timeout,
-            self._dynamic,
-            self._dynamic_node_properties,
-            self._capabilities,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Target) -> None:
-        """Take the fields of a struct."""
-        self._address(None if value.address is None else self._fit_address(value.address))
-        self._durable(value.durable)
-        self._expiry_policy(value.expiry_policy)
-        self._timeout(value.timeout)
-        self._dynamic(value.dynamic)
-        self._dynamic_node_properties(value.dynamic_node_properties)
-        self._capabilities(value.capabilities)
+    def fields(self, structs: Sequence[Target]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.address for struct in structs]
+        yield [struct.durable for struct in structs]
+        yield [struct.expiry_policy for struct in structs]
+        yield [struct.timeout for struct in structs]
+        yield [struct.dynamic for struct in structs]
+        yield [struct.dynamic_node_properties for struct in structs]
+        yield [struct.capabilities for struct in structs]
 
 
 class CoordinatorColumns(StructColumns):
     """The columns of COORDINATOR."""
 
-    __slots__ = ("_capabilities",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Lists(Plain(StringType()), StringType()),
         ]
         super().__init__(COORDINATOR, columns)
-        (self._capabilities,) = [column.taker() for column in columns]
 
-    def add(self, value: Coordinator) -> None:
-        """Take the fields of a struct."""
-        self._capabilities(value.capabilities)
+    def fields(self, structs: Sequence[Coordinator]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.capabilities for struct in structs]
 
 
 def any_target(path: str, rest: Rest) -> Variant:
@@ -543,22 +430,7 @@ def any_target(path: str, rest: Rest) -> Variant:
 class AttachColumns(StructColumns):
     """The columns of ATTACH."""
 
-    __slots__ = (
-        "_desired_capabilities",
-        "_handle",
-        "_incomplete_unsettled",
-        "_initial_delivery_count",
-        "_max_message_size",
-        "_name",
-        "_offered_capabilities",
-        "_properties",
-        "_rcv_settle_mode",
-        "_role",
-        "_snd_settle_mode",
-        "_source",
-        "_target",
-        "_unsettled",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -578,57 +450,29 @@ class AttachColumns(StructColumns):
             Maps(Symbol, f"{path}.properties", rest, KINDS),
         ]
         super().__init__(ATTACH, columns)
-        (
-            self._name,
-            self._handle,
-            self._role,
-            self._snd_settle_mode,
-            self._rcv_settle_mode,
-            self._source,
-            self._target,
-            self._unsettled,
-            self._incomplete_unsettled,
-            self._initial_delivery_count,
-            self._max_message_size,
-            self._offered_capabilities,
-            self._desired_capabilities,
-            self._properties,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Attach) -> None:
-        """Take the fields of a struct."""
-        self._name(value.name)
-        self._handle(value.handle)
-        self._role(value.role)
-        self._snd_settle_mode(value.snd_settle_mode)
-        self._rcv_settle_mode(value.rcv_settle_mode)
-        self._source(value.source)
-        self._target(value.target)
-        self._unsettled(value.unsettled)
-        self._incomplete_unsettled(value.incomplete_unsettled)
-        self._initial_delivery_count(value.initial_delivery_count)
-        self._max_message_size(value.max_message_size)
-        self._offered_capabilities(value.offered_capabilities)
-        self._desired_capabilities(value.desired_capabilities)
-        self._properties(value.properties)
+    def fields(self, structs: Sequence[Attach]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.name for struct in structs]
+        yield [struct.handle for struct in structs]
+        yield [struct.role for struct in structs]
+        yield [struct.snd_settle_mode for struct in structs]
+        yield [struct.rcv_settle_mode for struct in structs]
+        yield [struct.source for struct in structs]
+        yield [struct.target for struct in structs]
+        yield [struct.unsettled for struct in structs]
+        yield [struct.incomplete_unsettled for struct in structs]
+        yield [struct.initial_delivery_count for struct in structs]
+        yield [struct.max_message_size for struct in structs]
+        yield [struct.offered_capabilities for struct in structs]
+        yield [struct.desired_capabilities for struct in structs]
+        yield [struct.properties for struct in structs]
 
 
 class FlowColumns(StructColumns):
     """The columns of FLOW."""
 
-    __slots__ = (
-        "_available",
-        "_delivery_count",
-        "_drain",
-        "_echo",
-        "_handle",
-        "_incoming_window",
-        "_link_credit",
-        "_next_incoming_id",
-        "_next_outgoing_id",
-        "_outgoing_window",
-        "_properties",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -645,42 +489,26 @@ class FlowColumns(StructColumns):
             Maps(Symbol, f"{path}.properties", rest, KINDS),
         ]
         super().__init__(FLOW, columns)
-        (
-            self._next_incoming_id,
-            self._incoming_window,
-            self._next_outgoing_id,
-            self._outgoing_window,
-            self._handle,
-            self._delivery_count,
-            self._link_credit,
-            self._available,
-            self._drain,
-            self._echo,
-            self._properties,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Flow) -> None:
-        """Take the fields of a struct."""
-        self._next_incoming_id(value.next_incoming_id)
-        self._incoming_window(value.incoming_window)
-        self._next_outgoing_id(value.next_outgoing_id)
-        self._outgoing_window(value.outgoing_window)
-        self._handle(value.handle)
-        self._delivery_count(value.delivery_count)
-        self._link_credit(value.link_credit)
-        self._available(value.available)
-        self._drain(value.drain)
-        self._echo(value.echo)
-        self._properties(value.properties)
+    def fields(self, structs: Sequence[Flow]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.next_incoming_id for struct in structs]
+        yield [struct.incoming_window for struct in structs]
+        yield [struct.next_outgoing_id for struct in structs]
+        yield [struct.outgoing_window for struct in structs]
+        yield [struct.handle for struct in structs]
+        yield [struct.delivery_count for struct in structs]
+        yield [struct.link_credit for struct in structs]
+        yield [struct.available for struct in structs]
+        yield [struct.drain for struct in structs]
+        yield [struct.echo for struct in structs]
+        yield [struct.properties for struct in structs]
 
 
 class ReceivedColumns(StructColumns):
     """The columns of RECEIVED."""
 
-    __slots__ = (
-        "_section_number",
-        "_section_offset",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -688,43 +516,29 @@ class ReceivedColumns(StructColumns):
             ULongs(),
         ]
         super().__init__(RECEIVED, columns)
-        (
-            self._section_number,
-            self._section_offset,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Received) -> None:
-        """Take the fields of a struct."""
-        self._section_number(value.section_number)
-        self._section_offset(value.section_offset)
+    def fields(self, structs: Sequence[Received]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.section_number for struct in structs]
+        yield [struct.section_offset for struct in structs]
 
 
 class TransactionalStateColumns(StructColumns):
     """The columns of TRANSACTIONAL_STATE."""
 
-    __slots__ = (
-        "_fit_txn_id",
-        "_outcome",
-        "_txn_id",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        txn_id = Expected(BinaryType(), bytes, f"{path}.txn_id", rest, KINDS)
-        self._fit_txn_id = txn_id.fit
         columns: list[Column] = [
-            txn_id,
+            Expected(BinaryType(), bytes, f"{path}.txn_id", rest, KINDS),
             any_outcome(f"{path}.outcome", rest),
         ]
         super().__init__(TRANSACTIONAL_STATE, columns)
-        (
-            self._txn_id,
-            self._outcome,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: TransactionalState) -> None:
-        """Take the fields of a struct."""
-        self._txn_id(self._fit_txn_id(value.txn_id))
-        self._outcome(value.outcome)
+    def fields(self, structs: Sequence[TransactionalState]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.txn_id for struct in structs]
+        yield [struct.outcome for struct in structs]
 
 
 def any_delivery_state(path: str, rest: Rest) -> Variant:
@@ -751,19 +565,7 @@ def any_delivery_state(path: str, rest: Rest) -> Variant:
 class TransferColumns(StructColumns):
     """The columns of TRANSFER."""
 
-    __slots__ = (
-        "_aborted",
-        "_batchable",
-        "_delivery_id",
-        "_delivery_tag",
-        "_handle",
-        "_message_format",
-        "_more",
-        "_rcv_settle_mode",
-        "_resume",
-        "_settled",
-        "_state",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -780,46 +582,26 @@ class TransferColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(TRANSFER, columns)
-        (
-            self._handle,
-            self._delivery_id,
-            self._delivery_tag,
-            self._message_format,
-            self._settled,
-            self._more,
-            self._rcv_settle_mode,
-            self._state,
-            self._resume,
-            self._aborted,
-            self._batchable,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Transfer) -> None:
-        """Take the fields of a struct."""
-        self._handle(value.handle)
-        self._delivery_id(value.delivery_id)
-        self._delivery_tag(value.delivery_tag)
-        self._message_format(value.message_format)
-        self._settled(value.settled)
-        self._more(value.more)
-        self._rcv_settle_mode(value.rcv_settle_mode)
-        self._state(value.state)
-        self._resume(value.resume)
-        self._aborted(value.aborted)
-        self._batchable(value.batchable)
+    def fields(self, structs: Sequence[Transfer]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.handle for struct in structs]
+        yield [struct.delivery_id for struct in structs]
+        yield [struct.delivery_tag for struct in structs]
+        yield [struct.message_format for struct in structs]
+        yield [struct.settled for struct in structs]
+        yield [struct.more for struct in structs]
+        yield [struct.rcv_settle_mode for struct in structs]
+        yield [struct.state for struct in structs]
+        yield [struct.resume for struct in structs]
+        yield [struct.aborted for struct in structs]
+        yield [struct.batchable for struct in structs]
 
 
 class DispositionColumns(StructColumns):
     """The columns of DISPOSITION."""
 
-    __slots__ = (
-        "_batchable",
-        "_first",
-        "_last",
-        "_role",
-        "_settled",
-        "_state",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -831,33 +613,21 @@ class DispositionColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(DISPOSITION, columns)
-        (
-            self._role,
-            self._first,
-            self._last,
-            self._settled,
-            self._state,
-            self._batchable,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Disposition) -> None:
-        """Take the fields of a struct."""
-        self._role(value.role)
-        self._first(value.first)
-        self._last(value.last)
-        self._settled(value.settled)
-        self._state(value.state)
-        self._batchable(value.batchable)
+    def fields(self, structs: Sequence[Disposition]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.role for struct in structs]
+        yield [struct.first for struct in structs]
+        yield [struct.last for struct in structs]
+        yield [struct.settled for struct in structs]
+        yield [struct.state for struct in structs]
+        yield [struct.batchable for struct in structs]
 
 
 class DetachColumns(StructColumns):
     """The columns of DETACH."""
 
-    __slots__ = (
-        "_closed",
-        "_error",
-        "_handle",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -866,63 +636,50 @@ class DetachColumns(StructColumns):
             Nested(ErrorColumns(f"{path}.error", rest)),
         ]
         super().__init__(DETACH, columns)
-        (
-            self._handle,
-            self._closed,
-            self._error,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Detach) -> None:
-        """Take the fields of a struct."""
-        self._handle(value.handle)
-        self._closed(value.closed)
-        self._error(value.error)
+    def fields(self, structs: Sequence[Detach]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.handle for struct in structs]
+        yield [struct.closed for struct in structs]
+        yield [struct.error for struct in structs]
 
 
 class EndColumns(StructColumns):
     """The columns of END."""
 
-    __slots__ = ("_error",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Nested(ErrorColumns(f"{path}.error", rest)),
         ]
         super().__init__(END, columns)
-        (self._error,) = [column.taker() for column in columns]
 
-    def add(self, value: End) -> None:
-        """Take the fields of a struct."""
-        self._error(value.error)
+    def fields(self, structs: Sequence[End]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.error for struct in structs]
 
 
 class CloseColumns(StructColumns):
     """The columns of CLOSE."""
 
-    __slots__ = ("_error",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Nested(ErrorColumns(f"{path}.error", rest)),
         ]
         super().__init__(CLOSE, columns)
-        (self._error,) = [column.taker() for column in columns]
 
-    def add(self, value: Close) -> None:
-        """Take the fields of a struct."""
-        self._error(value.error)
+    def fields(self, structs: Sequence[Close]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.error for struct in structs]
 
 
 class HeaderColumns(StructColumns):
     """The columns of HEADER."""
 
-    __slots__ = (
-        "_delivery_count",
-        "_durable",
-        "_first_acquirer",
-        "_priority",
-        "_ttl",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -933,180 +690,110 @@ class HeaderColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(HEADER, columns)
-        (
-            self._durable,
-            self._priority,
-            self._ttl,
-            self._first_acquirer,
-            self._delivery_count,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Header) -> None:
-        """Take the fields of a struct."""
-        self._durable(value.durable)
-        self._priority(value.priority)
-        self._ttl(value.ttl)
-        self._first_acquirer(value.first_acquirer)
-        self._delivery_count(value.delivery_count)
+    def fields(self, structs: Sequence[Header]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.durable for struct in structs]
+        yield [struct.priority for struct in structs]
+        yield [struct.ttl for struct in structs]
+        yield [struct.first_acquirer for struct in structs]
+        yield [struct.delivery_count for struct in structs]
 
 
 class PropertiesColumns(StructColumns):
     """The columns of PROPERTIES."""
 
-    __slots__ = (
-        "_absolute_expiry_time",
-        "_content_encoding",
-        "_content_type",
-        "_correlation_id",
-        "_creation_time",
-        "_fit_absolute_expiry_time",
-        "_fit_creation_time",
-        "_fit_reply_to",
-        "_fit_to",
-        "_group_id",
-        "_group_sequence",
-        "_message_id",
-        "_reply_to",
-        "_reply_to_group_id",
-        "_subject",
-        "_to",
-        "_user_id",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        to = Expected(StringType(), str, f"{path}.to", rest, KINDS)
-        self._fit_to = to.fit
-        reply_to = Expected(StringType(), str, f"{path}.reply_to", rest, KINDS)
-        self._fit_reply_to = reply_to.fit
-        absolute_expiry_time = Moments(f"{path}.absolute_expiry_time", rest, KINDS)
-        self._fit_absolute_expiry_time = absolute_expiry_time.fit
-        creation_time = Moments(f"{path}.creation_time", rest, KINDS)
-        self._fit_creation_time = creation_time.fit
         columns: list[Column] = [
             Tagged(KINDS),
             Plain(BinaryType()),
-            to,
+            Expected(StringType(), str, f"{path}.to", rest, KINDS),
             Plain(StringType()),
-            reply_to,
+            Expected(StringType(), str, f"{path}.reply_to", rest, KINDS),
             Tagged(KINDS),
             Plain(StringType()),
             Plain(StringType()),
-            absolute_expiry_time,
-            creation_time,
+            Moments(f"{path}.absolute_expiry_time", rest, KINDS),
+            Moments(f"{path}.creation_time", rest, KINDS),
             Plain(StringType()),
             Plain(LongType()),
             Plain(StringType()),
         ]
         super().__init__(PROPERTIES, columns)
-        (
-            self._message_id,
-            self._user_id,
-            self._to,
-            self._subject,
-            self._reply_to,
-            self._correlation_id,
-            self._content_type,
-            self._content_encoding,
-            self._absolute_expiry_time,
-            self._creation_time,
-            self._group_id,
-            self._group_sequence,
-            self._reply_to_group_id,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Properties) -> None:
-        """Take the fields of a struct."""
-        self._message_id(value.message_id)
-        self._user_id(value.user_id)
-        self._to(None if value.to is None else self._fit_to(value.to))
-        self._subject(value.subject)
-        self._reply_to(None if value.reply_to is None else self._fit_reply_to(value.reply_to))
-        self._correlation_id(value.correlation_id)
-        self._content_type(value.content_type)
-        self._content_encoding(value.content_encoding)
-        self._absolute_expiry_time(
-            None
-            if value.absolute_expiry_time is None
-            else self._fit_absolute_expiry_time(value.absolute_expiry_time)
-        )
-        self._creation_time(
-            None if value.creation_time is None else self._fit_creation_time(value.creation_time)
-        )
-        self._group_id(value.group_id)
-        self._group_sequence(value.group_sequence)
-        self._reply_to_group_id(value.reply_to_group_id)
+    def fields(self, structs: Sequence[Properties]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.message_id for struct in structs]
+        yield [struct.user_id for struct in structs]
+        yield [struct.to for struct in structs]
+        yield [struct.subject for struct in structs]
+        yield [struct.reply_to for struct in structs]
+        yield [struct.correlation_id for struct in structs]
+        yield [struct.content_type for struct in structs]
+        yield [struct.content_encoding for struct in structs]
+        yield [struct.absolute_expiry_time for struct in structs]
+        yield [struct.creation_time for struct in structs]
+        yield [struct.group_id for struct in structs]
+        yield [struct.group_sequence for struct in structs]
+        yield [struct.reply_to_group_id for struct in structs]
 
 
 class DeclareColumns(StructColumns):
     """The columns of DECLARE."""
 
-    __slots__ = ("_global_id",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Tagged(KINDS),
         ]
         super().__init__(DECLARE, columns)
-        (self._global_id,) = [column.taker() for column in columns]
 
-    def add(self, value: Declare) -> None:
-        """Take the fields of a struct."""
-        self._global_id(value.global_id)
+    def fields(self, structs: Sequence[Declare]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.global_id for struct in structs]
 
 
 class DischargeColumns(StructColumns):
     """The columns of DISCHARGE."""
 
-    __slots__ = (
-        "_fail",
-        "_fit_txn_id",
-        "_txn_id",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        txn_id = Expected(BinaryType(), bytes, f"{path}.txn_id", rest, KINDS)
-        self._fit_txn_id = txn_id.fit
         columns: list[Column] = [
-            txn_id,
+            Expected(BinaryType(), bytes, f"{path}.txn_id", rest, KINDS),
             Plain(BooleanType()),
         ]
         super().__init__(DISCHARGE, columns)
-        (
-            self._txn_id,
-            self._fail,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Discharge) -> None:
-        """Take the fields of a struct."""
-        self._txn_id(self._fit_txn_id(value.txn_id))
-        self._fail(value.fail)
+    def fields(self, structs: Sequence[Discharge]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.txn_id for struct in structs]
+        yield [struct.fail for struct in structs]
 
 
 class SaslMechanismsColumns(StructColumns):
     """The columns of SASL_MECHANISMS."""
 
-    __slots__ = ("_sasl_server_mechanisms",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Lists(Plain(StringType()), StringType()),
         ]
         super().__init__(SASL_MECHANISMS, columns)
-        (self._sasl_server_mechanisms,) = [column.taker() for column in columns]
 
-    def add(self, value: SaslMechanisms) -> None:
-        """Take the fields of a struct."""
-        self._sasl_server_mechanisms(value.sasl_server_mechanisms)
+    def fields(self, structs: Sequence[SaslMechanisms]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.sasl_server_mechanisms for struct in structs]
 
 
 class SaslInitColumns(StructColumns):
     """The columns of SASL_INIT."""
 
-    __slots__ = (
-        "_hostname",
-        "_initial_response",
-        "_mechanism",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1115,60 +802,50 @@ class SaslInitColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(SASL_INIT, columns)
-        (
-            self._mechanism,
-            self._initial_response,
-            self._hostname,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: SaslInit) -> None:
-        """Take the fields of a struct."""
-        self._mechanism(value.mechanism)
-        self._initial_response(value.initial_response)
-        self._hostname(value.hostname)
+    def fields(self, structs: Sequence[SaslInit]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.mechanism for struct in structs]
+        yield [struct.initial_response for struct in structs]
+        yield [struct.hostname for struct in structs]
 
 
 class SaslChallengeColumns(StructColumns):
     """The columns of SASL_CHALLENGE."""
 
-    __slots__ = ("_challenge",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BinaryType()),
         ]
         super().__init__(SASL_CHALLENGE, columns)
-        (self._challenge,) = [column.taker() for column in columns]
 
-    def add(self, value: SaslChallenge) -> None:
-        """Take the fields of a struct."""
-        self._challenge(value.challenge)
+    def fields(self, structs: Sequence[SaslChallenge]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.challenge for struct in structs]
 
 
 class SaslResponseColumns(StructColumns):
     """The columns of SASL_RESPONSE."""
 
-    __slots__ = ("_response",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BinaryType()),
         ]
         super().__init__(SASL_RESPONSE, columns)
-        (self._response,) = [column.taker() for column in columns]
 
-    def add(self, value: SaslResponse) -> None:
-        """Take the fields of a struct."""
-        self._response(value.response)
+    def fields(self, structs: Sequence[SaslResponse]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.response for struct in structs]
 
 
 class SaslOutcomeColumns(StructColumns):
     """The columns of SASL_OUTCOME."""
 
-    __slots__ = (
-        "_additional_data",
-        "_code",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1176,12 +853,8 @@ class SaslOutcomeColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(SASL_OUTCOME, columns)
-        (
-            self._code,
-            self._additional_data,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: SaslOutcome) -> None:
-        """Take the fields of a struct."""
-        self._code(value.code)
-        self._additional_data(value.additional_data)
+    def fields(self, structs: Sequence[SaslOutcome]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.code for struct in structs]
+        yield [struct.additional_data for struct in structs]

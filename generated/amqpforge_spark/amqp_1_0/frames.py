@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 from pyspark.sql.types import StructField, StructType
 
@@ -32,10 +33,11 @@ from amqpforge_protocol.amqp_1_0 import (
     SaslResponse,
     Transfer,
     decode_frame,
-    decode_performative,
 )
+from amqpforge_protocol.amqp_1_0.framing import PAYLOAD_CARRIERS
+from amqpforge_protocol.amqp_1_0.types import COMPOSITES
 from amqpforge_spark._support.arrow import Batch, arrow_schema
-from amqpforge_spark._support.columns import StructColumns
+from amqpforge_spark._support.columns import TOGETHER, StructColumns
 from amqpforge_spark._support.frames import (
     CAPTURE,
     FRAME_ENDS,
@@ -116,7 +118,7 @@ FRAME_SCHEMA = arrow_schema(FRAME)
 class FrameColumns(FrameRows):
     """Frames, octet for octet as they came, as columns."""
 
-    __slots__ = ("_frames", "_limits", "_messages", "_with_message")
+    __slots__ = ("_budget", "_decoders", "_limits", "_messages", "_with_message")
     _SCHEMA = FRAME_SCHEMA
     _DIALECT = "amqp_1_0"
 
@@ -141,7 +143,17 @@ class FrameColumns(FrameRows):
         ]
         super().__init__(structs, ("header", "empty", "error"), rest)
         self._limits = limits
-        self._frames = self.takers("amqp")
+        self._budget = (limits.elements, limits.depth, limits.strict)
+        self._decoders = {
+            cls.__dict__["DESCRIPTOR"]: (
+                COMPOSITES[cls.__dict__["DESCRIPTOR"]],
+                number,
+                add,
+                cls in PAYLOAD_CARRIERS,
+            )
+            for cls, (number, add) in self.takers("amqp").items()
+            if add is not None
+        }
         self._messages = SectionColumns(limits)
         self._with_message: list[int] = []
 
@@ -162,30 +174,42 @@ class FrameColumns(FrameRows):
             offset: octets of its stream before it.
             message: the octets of the whole message of which it brings the last ones.
         """
-        self._origin(origin)
-        self._time(time)
-        self._offset(offset)
-        if message is not None:
-            self._with_message.append(len(self) - 1)
-            self._messages.add(message)
-        try:
-            size, doff, kind, channel = _unpack(octets)
-            if doff == 2 and not kind and 8 < size == len(octets):
-                performative, behind = decode_performative(octets, 8, limits=self._limits)
-                taker = self._frames.get(type(performative))
-                if taker is not None:
-                    number, add = taker
-                    self._kind(number)
-                    self._channel(channel)
-                    self._payload(size - behind)
-                    if add is not None:
+        self.extend([octets], [offset], origin, time, [message])
+
+    def extend(
+        self,
+        frames: Sequence[bytes],
+        offsets: Sequence[int | None],
+        origin: Origin | None = None,
+        time: int | None = None,
+        messages: Sequence[bytes | None] = (),
+    ) -> None:
+        """Take several that came together; as ``append``, with an offset for each, and a message or none."""
+        for row, message in enumerate(messages, len(self)):
+            if message is not None:
+                self._with_message.append(row)
+                self._messages.add(message)
+        self._begin(origin, time, offsets)
+        decoders, elements, depth, strict = self._decoders, *self._budget
+        take_kind, take_channel, take_payload = self._kind, self._channel, self._payload
+        for octets in frames:
+            try:
+                size, doff, kind, channel, constructor, code = _unpack(octets)
+                if constructor == _DESCRIBED and doff == 2 and not kind and size == len(octets):
+                    found = decoders.get(code)
+                    if found is not None:
+                        decode, number, add, carries = found
+                        performative, behind = decode(octets, _FIELDS, [elements, depth, strict])
                         add(performative)
-                    if self._found:
-                        self._close()
-                    return
-        except (CodecError, struct.error):
-            pass  # below, where the error is exact
-        self._append_any(octets)
+                        take_kind(number)
+                        take_channel(channel)
+                        take_payload(size - behind if carries else 0)
+                        continue
+            except _FAILURES:
+                pass  # below, where the error is exact
+            self._append_any(octets)
+        if len(self) - self._apart >= TOGETHER:
+            self._take_apart()
 
     def _append_any(self, octets: bytes) -> None:
         """Take what is not a usual frame."""
@@ -208,4 +232,11 @@ class FrameColumns(FrameRows):
         return self.batch([spread_rows(self._messages.finish(), SECTIONS, self._with_message, len(self))])
 
 
-_unpack = struct.Struct(">IBBH").unpack_from
+_unpack = struct.Struct(">IBBHHB").unpack_from
+_DESCRIBED = 0x0053
+"""How a performative begins whose descriptor is a small number (section 1.1.2), which follows."""
+
+_FIELDS = 11
+"""Where the fields of such a performative begin."""
+
+_FAILURES = (CodecError, IndexError, struct.error, RecursionError)

@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql.types import MapType, StringType, StructField, StructType
 
@@ -29,7 +31,7 @@ from amqpforge_protocol.amqp_1_0 import (
 from amqpforge_protocol.amqp_1_0.types import Buffer
 from amqpforge_spark._support.arrow import Array, Batch, Schema, arrow_schema
 from amqpforge_spark._support.body import BODY, BodyColumns
-from amqpforge_spark._support.columns import Column, Maps, Nested, Plain
+from amqpforge_spark._support.columns import TOGETHER, Column, Maps, Nested, Plain
 from amqpforge_spark._support.envelope import ENVELOPE, envelope_of, formats_of, payloads_of
 from amqpforge_spark._support.rest import CORRUPT, Corrupt, Rest
 from amqpforge_spark._support.rows import (
@@ -85,62 +87,22 @@ _NOTHING = Message()
 class SectionColumns:
     """The columns of ``SECTIONS``: only for the rows that have a message."""
 
-    __slots__ = (
-        "_application_properties",
-        "_bodies",
-        "_body",
-        "_columns",
-        "_corrupt",
-        "_count",
-        "_delivery_annotations",
-        "_footer",
-        "_found",
-        "_has_application_properties",
-        "_has_delivery_annotations",
-        "_has_footer",
-        "_has_header",
-        "_has_message_annotations",
-        "_has_properties",
-        "_header",
-        "_limits",
-        "_message_annotations",
-        "_properties",
-        "_rest",
-    )
+    __slots__ = ("_bodies", "_columns", "_corrupt", "_count", "_limits", "_rest", "_waiting")
 
     def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._count = 0
+        self._waiting: list[Message] = []
         self._corrupt = Corrupt()
         self._rest = rest = Rest()
-        self._found = rest.found
         self._bodies = BodyColumns(Data, AmqpSequence, AmqpValue, KINDS)
-        self._body = self._bodies.append
-        header = Nested(HeaderColumns("header", rest))
-        self._header = header.add
-        self._has_header = header.mark
-        delivery_annotations = Maps(Symbol, "delivery_annotations", rest, KINDS)
-        self._delivery_annotations = delivery_annotations.taker()
-        self._has_delivery_annotations = delivery_annotations.mark
-        message_annotations = Maps(Symbol, "message_annotations", rest, KINDS)
-        self._message_annotations = message_annotations.taker()
-        self._has_message_annotations = message_annotations.mark
-        properties = Nested(PropertiesColumns("properties", rest))
-        self._properties = properties.add
-        self._has_properties = properties.mark
-        application_properties = Maps(str, "application_properties", rest, KINDS)
-        self._application_properties = application_properties.taker()
-        self._has_application_properties = application_properties.mark
-        footer = Maps(Symbol, "footer", rest, KINDS)
-        self._footer = footer.taker()
-        self._has_footer = footer.mark
         self._columns: list[Column] = [
-            header,
-            delivery_annotations,
-            message_annotations,
-            properties,
-            application_properties,
-            footer,
+            Nested(HeaderColumns("header", rest)),
+            Maps(Symbol, "delivery_annotations", rest, KINDS),
+            Maps(Symbol, "message_annotations", rest, KINDS),
+            Nested(PropertiesColumns("properties", rest)),
+            Maps(str, "application_properties", rest, KINDS),
+            Maps(Symbol, "footer", rest, KINDS),
         ]
 
     def add(self, octets: Buffer, message_format: int = 0) -> None:
@@ -151,50 +113,37 @@ class SectionColumns:
                     f"is of the message-format {message_format}, whose layout is not known", type="message"
                 )
             message = decode_message(octets, limits=self._limits)
+            message.bare = None  # The sections are enough: large messages wait here, too.
         except CodecError as error:
             self._corrupt.add(self._count, error, bytes(octets))
             message = _NOTHING
-        header = message.header
-        if header is None:
-            self._has_header(False)
-        else:
-            self._has_header(True)
-            self._header(header)
-        delivery_annotations = message.delivery_annotations
-        if delivery_annotations:
-            self._delivery_annotations(delivery_annotations)
-        else:
-            self._has_delivery_annotations(None)
-        message_annotations = message.message_annotations
-        if message_annotations:
-            self._message_annotations(message_annotations)
-        else:
-            self._has_message_annotations(None)
-        properties = message.properties
-        if properties is None:
-            self._has_properties(False)
-        else:
-            self._has_properties(True)
-            self._properties(properties)
-        application_properties = message.application_properties
-        if application_properties:
-            self._application_properties(application_properties)
-        else:
-            self._has_application_properties(None)
-        footer = message.footer
-        if footer:
-            self._footer(footer)
-        else:
-            self._has_footer(None)
-        self._body(message.body)
-        if self._found:
-            self._rest.close(self._count)
         self._count += 1
+        self._waiting.append(message)
+        if len(self._waiting) >= TOGETHER:
+            self._take_apart()
+
+    def _take_apart(self) -> None:
+        """Leave nothing waiting."""
+        messages = self._waiting
+        sections: tuple[list[Any], ...] = (
+            [message.header for message in messages],
+            [message.delivery_annotations or None for message in messages],
+            [message.message_annotations or None for message in messages],
+            [message.properties for message in messages],
+            [message.application_properties or None for message in messages],
+            [message.footer or None for message in messages],
+        )
+        for column, values in zip(self._columns, sections, strict=True):
+            column.take(values)
+        for message in messages:
+            self._bodies.append(message.body)
+        messages.clear()
 
     def finish(self) -> list[Array]:
         """The arrays of ``SECTIONS``; the columns are empty then."""
+        self._take_apart()
         count, self._count = self._count, 0
-        arrays = [column.finish() for column in self._columns]
+        arrays = [column.finish(range(count)) for column in self._columns]
         foot = 1
         return [
             *arrays[:-foot],
@@ -249,7 +198,8 @@ class MessageColumns:
 
     def finish(self) -> Batch:
         """A ``pyarrow.RecordBatch`` of ``MESSAGE_SCHEMA`` with all rows; the columns are empty then."""
-        arrays = [column.finish() for column in self._envelope]
+        rows = range(len(self))
+        arrays = [column.finish(rows) for column in self._envelope]
         return pa.RecordBatch.from_arrays([*arrays, *self._sections.finish()], schema=MESSAGE_SCHEMA)
 
 

@@ -4,12 +4,15 @@
 # source amqp_1_0_draft/operations.xml sha256 ea635576d75396bdfd723039ca55ff7ec55b3bf79e40fe9920f82938a60cd951
 # source amqp_1_0_draft/states.xml sha256 9b997966771590da6b80148ee93558db050af80405f03edd30e6899fc0b67b4c
 
-"""The columns of everything with fields: each takes the decoded object of a row, which is then forgotten, or None.
+"""The columns of everything with fields, which are taken out of the decoded objects.
 
 ``path`` is where a struct stands in the row, for what fits no column and goes to ``rest``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pyspark.sql.types import BinaryType, BooleanType, IntegerType, LongType, ShortType, StringType
 
@@ -182,14 +185,7 @@ _UNPARK_MODE = {
 class AmqpExceptionColumns(StructColumns):
     """The columns of EXCEPTION."""
 
-    __slots__ = (
-        "_command_code",
-        "_command_id",
-        "_description",
-        "_error_code",
-        "_error_info",
-        "_field_index",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -201,33 +197,21 @@ class AmqpExceptionColumns(StructColumns):
             Maps(str, f"{path}.error_info", rest, KINDS),
         ]
         super().__init__(EXCEPTION, columns)
-        (
-            self._error_code,
-            self._command_id,
-            self._command_code,
-            self._field_index,
-            self._description,
-            self._error_info,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: AmqpException) -> None:
-        """Take the fields of a struct."""
-        self._error_code(value.error_code)
-        self._command_id(value.command_id)
-        self._command_code(value.command_code)
-        self._field_index(value.field_index)
-        self._description(value.description)
-        self._error_info(value.error_info)
+    def fields(self, structs: Sequence[AmqpException]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.error_code for struct in structs]
+        yield [struct.command_id for struct in structs]
+        yield [struct.command_code for struct in structs]
+        yield [struct.field_index for struct in structs]
+        yield [struct.description for struct in structs]
+        yield [struct.error_info for struct in structs]
 
 
 class HeaderColumns(StructColumns):
     """The columns of HEADER."""
 
-    __slots__ = (
-        "_durable",
-        "_format_code",
-        "_priority",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -236,44 +220,34 @@ class HeaderColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(HEADER, columns)
-        (
-            self._durable,
-            self._priority,
-            self._format_code,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Header) -> None:
-        """Take the fields of a struct."""
-        self._durable(value.durable)
-        self._priority(value.priority)
-        self._format_code(value.format_code)
+    def fields(self, structs: Sequence[Header]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.durable for struct in structs]
+        yield [struct.priority for struct in structs]
+        yield [struct.format_code for struct in structs]
 
 
 class MessagePropertiesColumns(StructColumns):
     """The columns of MESSAGE_PROPERTIES."""
 
-    __slots__ = ("_message_id",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Plain(BinaryType()),
         ]
         super().__init__(MESSAGE_PROPERTIES, columns)
-        (self._message_id,) = [column.taker() for column in columns]
 
-    def add(self, value: MessageProperties) -> None:
-        """Take the fields of a struct."""
-        self._message_id(value.message_id)
+    def fields(self, structs: Sequence[MessageProperties]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.message_id for struct in structs]
 
 
 class XidColumns(StructColumns):
     """The columns of XID."""
 
-    __slots__ = (
-        "_branch_id",
-        "_format",
-        "_global_id",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -282,34 +256,18 @@ class XidColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(XID, columns)
-        (
-            self._format,
-            self._global_id,
-            self._branch_id,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Xid) -> None:
-        """Take the fields of a struct."""
-        self._format(value.format)
-        self._global_id(value.global_id)
-        self._branch_id(value.branch_id)
+    def fields(self, structs: Sequence[Xid]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.format for struct in structs]
+        yield [struct.global_id for struct in structs]
+        yield [struct.branch_id for struct in structs]
 
 
 class ConnectionOpenColumns(StructColumns):
     """The columns of CONNECTION_OPEN."""
 
-    __slots__ = (
-        "_channel_max",
-        "_container_id",
-        "_heartbeat_interval",
-        "_hostname",
-        "_incoming_locales",
-        "_max_frame_size",
-        "_options",
-        "_outgoing_locales",
-        "_peer_properties",
-        "_sasl_server_mechanisms",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -325,41 +283,25 @@ class ConnectionOpenColumns(StructColumns):
             Maps(str, f"{path}.peer_properties", rest, KINDS),
         ]
         super().__init__(CONNECTION_OPEN, columns)
-        (
-            self._options,
-            self._container_id,
-            self._hostname,
-            self._max_frame_size,
-            self._channel_max,
-            self._heartbeat_interval,
-            self._sasl_server_mechanisms,
-            self._outgoing_locales,
-            self._incoming_locales,
-            self._peer_properties,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionOpen) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._container_id(value.container_id)
-        self._hostname(value.hostname)
-        self._max_frame_size(value.max_frame_size)
-        self._channel_max(value.channel_max)
-        self._heartbeat_interval(value.heartbeat_interval)
-        self._sasl_server_mechanisms(value.sasl_server_mechanisms)
-        self._outgoing_locales(value.outgoing_locales)
-        self._incoming_locales(value.incoming_locales)
-        self._peer_properties(value.peer_properties)
+    def fields(self, structs: Sequence[ConnectionOpen]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.container_id for struct in structs]
+        yield [struct.hostname for struct in structs]
+        yield [struct.max_frame_size for struct in structs]
+        yield [struct.channel_max for struct in structs]
+        yield [struct.heartbeat_interval for struct in structs]
+        yield [struct.sasl_server_mechanisms for struct in structs]
+        yield [struct.outgoing_locales for struct in structs]
+        yield [struct.incoming_locales for struct in structs]
+        yield [struct.peer_properties for struct in structs]
 
 
 class ConnectionSaslInitColumns(StructColumns):
     """The columns of CONNECTION_SASL_INIT."""
 
-    __slots__ = (
-        "_initial_response",
-        "_mechanism",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -368,26 +310,18 @@ class ConnectionSaslInitColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_SASL_INIT, columns)
-        (
-            self._options,
-            self._mechanism,
-            self._initial_response,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionSaslInit) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._mechanism(value.mechanism)
-        self._initial_response(value.initial_response)
+    def fields(self, structs: Sequence[ConnectionSaslInit]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.mechanism for struct in structs]
+        yield [struct.initial_response for struct in structs]
 
 
 class ConnectionSaslChallengeColumns(StructColumns):
     """The columns of CONNECTION_SASL_CHALLENGE."""
 
-    __slots__ = (
-        "_challenge",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -395,24 +329,17 @@ class ConnectionSaslChallengeColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_SASL_CHALLENGE, columns)
-        (
-            self._options,
-            self._challenge,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionSaslChallenge) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._challenge(value.challenge)
+    def fields(self, structs: Sequence[ConnectionSaslChallenge]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.challenge for struct in structs]
 
 
 class ConnectionSaslResponseColumns(StructColumns):
     """The columns of CONNECTION_SASL_RESPONSE."""
 
-    __slots__ = (
-        "_options",
-        "_response",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -420,25 +347,17 @@ class ConnectionSaslResponseColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_SASL_RESPONSE, columns)
-        (
-            self._options,
-            self._response,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionSaslResponse) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._response(value.response)
+    def fields(self, structs: Sequence[ConnectionSaslResponse]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.response for struct in structs]
 
 
 class ConnectionSaslOutcomeColumns(StructColumns):
     """The columns of CONNECTION_SASL_OUTCOME."""
 
-    __slots__ = (
-        "_additional_data",
-        "_code",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -447,27 +366,18 @@ class ConnectionSaslOutcomeColumns(StructColumns):
             Plain(BinaryType()),
         ]
         super().__init__(CONNECTION_SASL_OUTCOME, columns)
-        (
-            self._options,
-            self._code,
-            self._additional_data,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionSaslOutcome) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._code(value.code)
-        self._additional_data(value.additional_data)
+    def fields(self, structs: Sequence[ConnectionSaslOutcome]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.code for struct in structs]
+        yield [struct.additional_data for struct in structs]
 
 
 class ConnectionCloseColumns(StructColumns):
     """The columns of CONNECTION_CLOSE."""
 
-    __slots__ = (
-        "_close_code",
-        "_close_text",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -476,34 +386,18 @@ class ConnectionCloseColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(CONNECTION_CLOSE, columns)
-        (
-            self._options,
-            self._close_code,
-            self._close_text,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: ConnectionClose) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._close_code(value.close_code)
-        self._close_text(value.close_text)
+    def fields(self, structs: Sequence[ConnectionClose]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.close_code for struct in structs]
+        yield [struct.close_text for struct in structs]
 
 
 class SessionAttachColumns(StructColumns):
     """The columns of SESSION_ATTACH."""
 
-    __slots__ = (
-        "_acknowledged",
-        "_capacity",
-        "_name",
-        "_next_command",
-        "_opening",
-        "_options",
-        "_received",
-        "_timeout",
-        "_txn_mode",
-        "_txn_support",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -519,44 +413,25 @@ class SessionAttachColumns(StructColumns):
             Names(_TXN_LEVEL),
         ]
         super().__init__(SESSION_ATTACH, columns)
-        (
-            self._options,
-            self._name,
-            self._opening,
-            self._next_command,
-            self._acknowledged,
-            self._received,
-            self._capacity,
-            self._timeout,
-            self._txn_mode,
-            self._txn_support,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: SessionAttach) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._name(value.name)
-        self._opening(value.opening)
-        self._next_command(value.next_command)
-        self._acknowledged(value.acknowledged)
-        self._received(value.received)
-        self._capacity(value.capacity)
-        self._timeout(value.timeout)
-        self._txn_mode(value.txn_mode)
-        self._txn_support(value.txn_support)
+    def fields(self, structs: Sequence[SessionAttach]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.name for struct in structs]
+        yield [struct.opening for struct in structs]
+        yield [struct.next_command for struct in structs]
+        yield [struct.acknowledged for struct in structs]
+        yield [struct.received for struct in structs]
+        yield [struct.capacity for struct in structs]
+        yield [struct.timeout for struct in structs]
+        yield [struct.txn_mode for struct in structs]
+        yield [struct.txn_support for struct in structs]
 
 
 class SessionDetachColumns(StructColumns):
     """The columns of SESSION_DETACH."""
 
-    __slots__ = (
-        "_acknowledged",
-        "_closing",
-        "_exception",
-        "_executed",
-        "_name",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -568,51 +443,37 @@ class SessionDetachColumns(StructColumns):
             Nested(AmqpExceptionColumns(f"{path}.exception", rest)),
         ]
         super().__init__(SESSION_DETACH, columns)
-        (
-            self._options,
-            self._name,
-            self._closing,
-            self._acknowledged,
-            self._executed,
-            self._exception,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: SessionDetach) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._name(value.name)
-        self._closing(value.closing)
-        self._acknowledged(value.acknowledged)
-        self._executed(value.executed)
-        self._exception(value.exception)
+    def fields(self, structs: Sequence[SessionDetach]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.name for struct in structs]
+        yield [struct.closing for struct in structs]
+        yield [struct.acknowledged for struct in structs]
+        yield [struct.executed for struct in structs]
+        yield [struct.exception for struct in structs]
 
 
 class SessionNoopColumns(StructColumns):
     """The columns of SESSION_NOOP."""
 
-    __slots__ = ("_options",)
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
             Maps(str, f"{path}.options", rest, KINDS),
         ]
         super().__init__(SESSION_NOOP, columns)
-        (self._options,) = [column.taker() for column in columns]
 
-    def add(self, value: SessionNoop) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
+    def fields(self, structs: Sequence[SessionNoop]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
 
 
 class SessionExecuteColumns(StructColumns):
     """The columns of SESSION_EXECUTE."""
 
-    __slots__ = (
-        "_arguments",
-        "_name",
-        "_options",
-        "_spec",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -622,30 +483,19 @@ class SessionExecuteColumns(StructColumns):
             Maps(str, f"{path}.arguments", rest, KINDS),
         ]
         super().__init__(SESSION_EXECUTE, columns)
-        (
-            self._options,
-            self._spec,
-            self._name,
-            self._arguments,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: SessionExecute) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._spec(value.spec)
-        self._name(value.name)
-        self._arguments(value.arguments)
+    def fields(self, structs: Sequence[SessionExecute]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.spec for struct in structs]
+        yield [struct.name for struct in structs]
+        yield [struct.arguments for struct in structs]
 
 
 class SessionEnlistColumns(StructColumns):
     """The columns of SESSION_ENLIST."""
 
-    __slots__ = (
-        "_join",
-        "_options",
-        "_resume",
-        "_xid",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -655,37 +505,19 @@ class SessionEnlistColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(SESSION_ENLIST, columns)
-        (
-            self._options,
-            self._xid,
-            self._join,
-            self._resume,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: SessionEnlist) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._xid(value.xid)
-        self._join(value.join)
-        self._resume(value.resume)
+    def fields(self, structs: Sequence[SessionEnlist]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.xid for struct in structs]
+        yield [struct.join for struct in structs]
+        yield [struct.resume for struct in structs]
 
 
 class LinkLinkColumns(StructColumns):
     """The columns of LINK_LINK."""
 
-    __slots__ = (
-        "_create",
-        "_direction",
-        "_distribution_mode",
-        "_durable",
-        "_filter",
-        "_filter_type",
-        "_handle",
-        "_local",
-        "_name",
-        "_options",
-        "_remote",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -702,44 +534,26 @@ class LinkLinkColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(LINK_LINK, columns)
-        (
-            self._options,
-            self._name,
-            self._durable,
-            self._handle,
-            self._create,
-            self._local,
-            self._remote,
-            self._direction,
-            self._distribution_mode,
-            self._filter,
-            self._filter_type,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkLink) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._name(value.name)
-        self._durable(value.durable)
-        self._handle(value.handle)
-        self._create(value.create)
-        self._local(value.local)
-        self._remote(value.remote)
-        self._direction(value.direction)
-        self._distribution_mode(value.distribution_mode)
-        self._filter(value.filter)
-        self._filter_type(value.filter_type)
+    def fields(self, structs: Sequence[LinkLink]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.name for struct in structs]
+        yield [struct.durable for struct in structs]
+        yield [struct.handle for struct in structs]
+        yield [struct.create for struct in structs]
+        yield [struct.local for struct in structs]
+        yield [struct.remote for struct in structs]
+        yield [struct.direction for struct in structs]
+        yield [struct.distribution_mode for struct in structs]
+        yield [struct.filter for struct in structs]
+        yield [struct.filter_type for struct in structs]
 
 
 class LinkRelinkColumns(StructColumns):
     """The columns of LINK_RELINK."""
 
-    __slots__ = (
-        "_filter",
-        "_filter_type",
-        "_handle",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -749,28 +563,19 @@ class LinkRelinkColumns(StructColumns):
             Plain(StringType()),
         ]
         super().__init__(LINK_RELINK, columns)
-        (
-            self._options,
-            self._handle,
-            self._filter,
-            self._filter_type,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkRelink) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._handle(value.handle)
-        self._filter(value.filter)
-        self._filter_type(value.filter_type)
+    def fields(self, structs: Sequence[LinkRelink]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.handle for struct in structs]
+        yield [struct.filter for struct in structs]
+        yield [struct.filter_type for struct in structs]
 
 
 class LinkUnlinkColumns(StructColumns):
     """The columns of LINK_UNLINK."""
 
-    __slots__ = (
-        "_handle",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -778,25 +583,17 @@ class LinkUnlinkColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(LINK_UNLINK, columns)
-        (
-            self._options,
-            self._handle,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkUnlink) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._handle(value.handle)
+    def fields(self, structs: Sequence[LinkUnlink]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.handle for struct in structs]
 
 
 class LinkFlowColumns(StructColumns):
     """The columns of LINK_FLOW."""
 
-    __slots__ = (
-        "_handle",
-        "_limit",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -805,26 +602,18 @@ class LinkFlowColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(LINK_FLOW, columns)
-        (
-            self._options,
-            self._handle,
-            self._limit,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkFlow) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._handle(value.handle)
-        self._limit(value.limit)
+    def fields(self, structs: Sequence[LinkFlow]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.handle for struct in structs]
+        yield [struct.limit for struct in structs]
 
 
 class LinkDrainColumns(StructColumns):
     """The columns of LINK_DRAIN."""
 
-    __slots__ = (
-        "_handle",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -832,38 +621,19 @@ class LinkDrainColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(LINK_DRAIN, columns)
-        (
-            self._options,
-            self._handle,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkDrain) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._handle(value.handle)
+    def fields(self, structs: Sequence[LinkDrain]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.handle for struct in structs]
 
 
 class LinkTransferColumns(StructColumns):
     """The columns of LINK_TRANSFER."""
 
-    __slots__ = (
-        "_aborted",
-        "_fit_transmit_time",
-        "_footer",
-        "_fragment_offset",
-        "_handle",
-        "_header",
-        "_more",
-        "_options",
-        "_payload",
-        "_redelivered",
-        "_transmit_time",
-        "_ttl",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
-        transmit_time = Moments(f"{path}.transmit_time", rest, KINDS)
-        self._fit_transmit_time = transmit_time.fit
         columns: list[Column] = [
             Maps(str, f"{path}.options", rest, KINDS),
             Plain(LongType()),
@@ -871,53 +641,33 @@ class LinkTransferColumns(StructColumns):
             Plain(BooleanType()),
             Plain(BooleanType()),
             ULongs(),
-            transmit_time,
+            Moments(f"{path}.transmit_time", rest, KINDS),
             ULongs(),
             Nested(HeaderColumns(f"{path}.header", rest)),
             Plain(BinaryType()),
             Marks(),
         ]
         super().__init__(LINK_TRANSFER, columns)
-        (
-            self._options,
-            self._handle,
-            self._more,
-            self._aborted,
-            self._redelivered,
-            self._fragment_offset,
-            self._transmit_time,
-            self._ttl,
-            self._header,
-            self._payload,
-            self._footer,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkTransfer) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._handle(value.handle)
-        self._more(value.more)
-        self._aborted(value.aborted)
-        self._redelivered(value.redelivered)
-        self._fragment_offset(value.fragment_offset)
-        self._transmit_time(
-            None if value.transmit_time is None else self._fit_transmit_time(value.transmit_time)
-        )
-        self._ttl(value.ttl)
-        self._header(value.header)
-        self._payload(value.payload)
-        self._footer(value.footer)
+    def fields(self, structs: Sequence[LinkTransfer]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.handle for struct in structs]
+        yield [struct.more for struct in structs]
+        yield [struct.aborted for struct in structs]
+        yield [struct.redelivered for struct in structs]
+        yield [struct.fragment_offset for struct in structs]
+        yield [struct.transmit_time for struct in structs]
+        yield [struct.ttl for struct in structs]
+        yield [struct.header for struct in structs]
+        yield [struct.payload for struct in structs]
+        yield [struct.footer for struct in structs]
 
 
 class LinkRejectColumns(StructColumns):
     """The columns of LINK_REJECT."""
 
-    __slots__ = (
-        "_first",
-        "_last",
-        "_options",
-        "_reject_properties",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -927,30 +677,19 @@ class LinkRejectColumns(StructColumns):
             Maps(str, f"{path}.reject_properties", rest, KINDS),
         ]
         super().__init__(LINK_REJECT, columns)
-        (
-            self._options,
-            self._first,
-            self._last,
-            self._reject_properties,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkReject) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._first(value.first)
-        self._last(value.last)
-        self._reject_properties(value.reject_properties)
+    def fields(self, structs: Sequence[LinkReject]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.first for struct in structs]
+        yield [struct.last for struct in structs]
+        yield [struct.reject_properties for struct in structs]
 
 
 class LinkReleaseColumns(StructColumns):
     """The columns of LINK_RELEASE."""
 
-    __slots__ = (
-        "_first",
-        "_last",
-        "_mark_redelivered",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -960,29 +699,19 @@ class LinkReleaseColumns(StructColumns):
             Plain(BooleanType()),
         ]
         super().__init__(LINK_RELEASE, columns)
-        (
-            self._options,
-            self._first,
-            self._last,
-            self._mark_redelivered,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkRelease) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._first(value.first)
-        self._last(value.last)
-        self._mark_redelivered(value.mark_redelivered)
+    def fields(self, structs: Sequence[LinkRelease]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.first for struct in structs]
+        yield [struct.last for struct in structs]
+        yield [struct.mark_redelivered for struct in structs]
 
 
 class LinkParkColumns(StructColumns):
     """The columns of LINK_PARK."""
 
-    __slots__ = (
-        "_first",
-        "_last",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -991,28 +720,18 @@ class LinkParkColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(LINK_PARK, columns)
-        (
-            self._options,
-            self._first,
-            self._last,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkPark) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._first(value.first)
-        self._last(value.last)
+    def fields(self, structs: Sequence[LinkPark]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.first for struct in structs]
+        yield [struct.last for struct in structs]
 
 
 class LinkUnparkColumns(StructColumns):
     """The columns of LINK_UNPARK."""
 
-    __slots__ = (
-        "_first",
-        "_last",
-        "_mode",
-        "_options",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -1022,16 +741,10 @@ class LinkUnparkColumns(StructColumns):
             Plain(LongType()),
         ]
         super().__init__(LINK_UNPARK, columns)
-        (
-            self._options,
-            self._mode,
-            self._first,
-            self._last,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: LinkUnpark) -> None:
-        """Take the fields of a struct."""
-        self._options(value.options)
-        self._mode(value.mode)
-        self._first(value.first)
-        self._last(value.last)
+    def fields(self, structs: Sequence[LinkUnpark]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.options for struct in structs]
+        yield [struct.mode for struct in structs]
+        yield [struct.first for struct in structs]
+        yield [struct.last for struct in structs]

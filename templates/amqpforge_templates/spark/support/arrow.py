@@ -29,7 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-__all__ = ["Array", "Batch", "Schema", "arrow_schema", "arrow_type", "compute", "spread"]
+__all__ = ["Array", "Batch", "Schema", "arrow_schema", "arrow_type", "compute", "nulls", "spread"]
 
 # pyarrow has no types of its own for the checkers, so what it makes is Any to them; these say what is meant.
 Array = Any
@@ -84,15 +84,51 @@ def arrow_schema(spark: StructType) -> Schema:
     return pa.schema(list(arrow_type(spark)))
 
 
-def spread(array: Array, present: Sequence[bool]) -> Array:
+def nulls(count: int, kind: Any) -> Array:
+    """An array of nulls of an Arrow type, without anything below its lists and maps.
+
+    Those that pyarrow makes of such types have room below for elements that are not there, which is written
+    wherever they go: most columns of most rows are null, so that it would be most of what Spark has to read.
+    """
+    types = pa.types
+    if not types.is_nested(kind):
+        return pa.nulls(count, kind)
+    buffers = [pa.py_buffer(bytes((count + 7) // 8))]
+    if types.is_struct(kind):
+        children = [nulls(count, field.type) for field in kind]
+    else:
+        buffers.append(pa.py_buffer(bytes(4 * (count + 1))))
+        children = [pa.array([], _element(kind))]
+    return pa.Array.from_buffers(kind, count, buffers, null_count=count, children=children)
+
+
+def _element(kind: Any) -> Any:
+    """The type of what a list or a map has: a map has pairs."""
+    if not pa.types.is_map(kind):
+        return kind.value_type
+    return pa.struct([kind.key_field, kind.item_field])
+
+
+def spread(array: Array, present: Sequence[bool] | Array) -> Array:
     """The values of ``array`` where ``present`` is true, in their order, and nulls elsewhere.
 
-    ``present`` has as many true values as ``array`` has values.
+    ``present`` has as many true values as ``array`` has values; it may be an array itself.
     """
     if len(array) == len(present):
         return array
-    if not len(array):
-        return pa.nulls(len(present), array.type)
-    mask = pa.array(present, pa.bool_())
+    mask: Array = pa.array(present, pa.bool_())
     places = compute.subtract(compute.cumulative_sum(mask.cast(pa.int32())), 1)
-    return array.take(compute.if_else(mask, places, None))
+    return _taken(array, compute.if_else(mask, places, None))
+
+
+def _taken(array: Array, places: Array) -> Array:
+    """The values at these places; a null place is a null. Most fields of most structs are null everywhere:
+    those cost nothing here.
+    """
+    if array.null_count == len(array):
+        return nulls(len(places), array.type)
+    if not pa.types.is_struct(array.type):
+        return array.take(places)
+    fields = [_taken(array.field(number), places) for number in range(array.type.num_fields)]
+    missing = compute.invert(array.is_valid().take(places).fill_null(False))
+    return pa.StructArray.from_arrays(fields, fields=list(array.type), mask=missing)

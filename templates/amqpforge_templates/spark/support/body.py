@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField
 
-from .arrow import Array, arrow_type, spread
+from .arrow import Array, arrow_type, nulls, spread
 from .columns import offsets_of
 from .tagged import TAGGED, Kinds, tagged_array
 
@@ -83,7 +83,7 @@ class BodyColumns:
         arrays = [
             pa.array(rows, pa.string()),
             pa.array(self._octets, _BINARY),
-            pa.nulls(len(rows), _SIZES) if not any(self._sizes) else pa.array(self._sizes, _SIZES),
+            nulls(len(rows), _SIZES) if not any(self._sizes) else pa.array(self._sizes, _SIZES),
             self._spread(
                 self._single, self._values, tagged_array(self._values, self._kinds, null_is_absent=False)
             ),

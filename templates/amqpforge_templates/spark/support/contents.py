@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql.types import ArrayType, DecimalType, IntegerType, StructField, StructType
@@ -27,13 +28,11 @@ CONTENT_STRUCTS = StructType([StructField("structs", ArrayType(TAGGED))])
 class ContentStructs(StructColumns):
     """The columns of ``CONTENT_STRUCTS``."""
 
-    __slots__ = ("_structs",)
+    __slots__ = ()
 
     def __init__(self, kinds: Kinds) -> None:
-        column = Lists(Tagged(kinds), TAGGED)
-        super().__init__(CONTENT_STRUCTS, [column])
-        self._structs = column.taker()
+        super().__init__(CONTENT_STRUCTS, [Lists(Tagged(kinds), TAGGED)])
 
-    def add(self, value: Any) -> None:
-        """Take the structs of a content header."""
-        self._structs(value.structs)
+    def fields(self, structs: Sequence[Any]) -> Iterable[Sequence[Any]]:
+        """The structs of content headers."""
+        return ([header.structs for header in structs],)

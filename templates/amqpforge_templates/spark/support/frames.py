@@ -10,8 +10,8 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 from amqpforge_protocol._support.errors import CodecError, DecodeError
 
-from .arrow import Array, Batch, Schema, arrow_type, compute, spread
-from .columns import StructColumns
+from .arrow import Array, Batch, Schema, arrow_type, compute, nulls, spread
+from .columns import TOGETHER, StructColumns
 from .rest import CORRUPT, Corrupt, Rest
 
 __all__ = [
@@ -64,6 +64,9 @@ FRAME_ENDS = [StructField("_rest", StringType()), StructField("_corrupt", CORRUP
 """What fits no column, and what could not be decoded."""
 
 _HEADER_SIZE = 8
+_HEADER_TYPE = arrow_type(_HEADER)
+_TIME = arrow_type(TimestampType())
+_ORIGIN_TYPES = [arrow_type(field.dataType) for field in _ORIGIN]
 _NO_ORIGIN: Origin = (None, None, None, None, None, None)
 _Taker: TypeAlias = tuple[int, Callable[[Any], None] | None]
 
@@ -80,7 +83,7 @@ def sparse_columns(
     """Columns of ``fields`` that have values in some of ``count`` rows; ``rows`` is emptied."""
     kinds = [arrow_type(field.dataType) for field in fields]
     if not rows:
-        return [pa.nulls(count, kind) for kind in kinds]
+        return [nulls(count, kind) for kind in kinds]
     nothing = (None,) * len(fields)
     columns = zip(*[rows.get(row, nothing) for row in range(count)], strict=True)
     rows.clear()
@@ -91,7 +94,7 @@ def spread_rows(arrays: Sequence[Array], spark: StructType, rows: list[int], cou
     """Structs of these columns in some of ``count`` rows, and nulls in the others; ``rows`` is emptied."""
     kind = arrow_type(spark)
     if not rows:
-        return pa.nulls(count, kind)
+        return nulls(count, kind)
     own = {*rows}
     rows.clear()
     structs = pa.StructArray.from_arrays(arrays, fields=list(kind))
@@ -106,26 +109,24 @@ class FrameRows:
     """
 
     __slots__ = (
+        "_apart",
         "_channel",
         "_channels",
         "_columns",
         "_corrupt",
-        "_found",
         "_headers",
         "_kind",
         "_kinds",
         "_names",
         "_numbers",
-        "_offset",
         "_offsets",
-        "_origin",
         "_origins",
         "_payload",
         "_payloads",
+        "_places",
         "_plain",
         "_rest",
         "_takers",
-        "_time",
         "_times",
     )
     _SCHEMA: ClassVar[Schema]
@@ -146,28 +147,31 @@ class FrameRows:
             rest: for what fits no column of ``structs``.
         """
         self._rest, self._corrupt = rest, Corrupt()
-        self._found = rest.found
         self._kinds = [*[kind for _, kind, _, _ in structs], *plain]
         self._names: list[str | None] = [*[name for _, _, name, _ in structs], *[None for _ in plain]]
         self._plain = {kind: len(structs) + index for index, kind in enumerate(plain)}
+        waiting: list[list[Any]] = [[] for _ in structs]
         self._takers: dict[type, _Taker] = {
-            cls: (number, columns.add if columns is not None else None)
+            cls: (number, waiting[number].append if columns is not None else None)
             for number, (cls, _, _, columns) in enumerate(structs)
         }
-        self._columns = [(number, entry[3]) for number, entry in enumerate(structs) if entry[3] is not None]
+        self._columns = [
+            (number, columns, waiting[number])
+            for number, (_, _, _, columns) in enumerate(structs)
+            if columns is not None
+        ]
+        self._apart = 0
         self._numbers: list[int] = []
         self._channels: list[int | None] = []
         self._payloads: list[int] = []
-        self._origins: list[Origin | None] = []
+        self._places: dict[Origin | None, int] = {}
+        self._origins: list[int] = []
         self._times: list[int | None] = []
         self._offsets: list[int | None] = []
         self._headers: dict[int, tuple[int, int, int, int]] = {}
         self._kind = self._numbers.append
         self._channel = self._channels.append
         self._payload = self._payloads.append
-        self._origin = self._origins.append
-        self._time = self._times.append
-        self._offset = self._offsets.append
 
     def __len__(self) -> int:
         return len(self._origins)
@@ -185,12 +189,15 @@ class FrameRows:
         offset: int | None = None,
     ) -> None:
         """Take octets of which somebody else knows that they are no frame, and why."""
-        self._origin(origin)
-        self._time(time)
-        self._offset(offset)
+        self._begin(origin, time, [offset])
         self.add_corrupt(octets, DecodeError(reason))
 
-    # What follows ends the row that a subclass has begun with origin, time and offset.
+    def _begin(self, origin: Origin | None, time: int | None, offsets: Sequence[int | None]) -> None:
+        """Begin rows that have these offsets; what follows ends one each."""
+        count = len(offsets)
+        self._origins += [self._places.setdefault(origin, len(self._places))] * count
+        self._times += [time] * count
+        self._offsets += offsets
 
     def add_plain(self, kind: str, channel: int | None, payload: int) -> None:
         """The frame holds nothing with fields."""
@@ -206,12 +213,12 @@ class FrameRows:
         self._payload(payload)
         if add is not None:
             add(value)
-        if self._found:
-            self._close()
+        if len(self._numbers) - self._apart >= TOGETHER:
+            self._take_apart()
 
     def add_header(self, numbers: tuple[int, int, int, int]) -> None:
         """It is a protocol header."""
-        self._headers[len(self) - 1] = numbers
+        self._headers[len(self._numbers)] = numbers
         self.add_plain("header", None, 0)
 
     def add_protocol_header(self, octets: bytes) -> None:
@@ -225,11 +232,16 @@ class FrameRows:
 
     def add_corrupt(self, octets: bytes, error: CodecError) -> None:
         """It could not be decoded."""
-        self._corrupt.add(len(self) - 1, error, octets)
+        self._corrupt.add(len(self._numbers), error, octets)
         self.add_plain("error", None, 0)
 
-    def _close(self) -> None:
-        self._rest.close(len(self) - 1)
+    def _take_apart(self, least: int = TOGETHER // 2) -> None:
+        """Leave nothing waiting of which there are this many."""
+        for _, columns, waiting in self._columns:
+            if len(waiting) >= least:
+                columns.take(waiting)
+                waiting.clear()
+        self._apart = len(self._numbers)
 
     def batch(self, further: Sequence[Array], facts: Sequence[Array] = ()) -> Batch:
         """All rows, with ``facts`` in front of the structs and ``further`` columns behind; the columns are
@@ -238,7 +250,7 @@ class FrameRows:
         count = len(self)
         numbers = pa.array(self._numbers, pa.int32())
         arrays = [
-            pa.array(self._times, arrow_type(TimestampType())),
+            pa.array(self._times, _TIME),
             *self._finish_origins(),
             pa.array(self._offsets, pa.int64()),
             pa.repeat(pa.scalar(self._DIALECT), count),
@@ -249,14 +261,16 @@ class FrameRows:
             self._finish_headers(count),
             *facts,
         ]
+        self._take_apart(1)
+        self._apart = 0
         used = {*self._numbers}
-        for number, columns in self._columns:
-            if number not in used:
-                arrays.append(pa.nulls(count, columns.type))
-            elif len(used) == 1:
-                arrays.append(columns.finish())
+        for number, columns, _ in self._columns:
+            if number in used:
+                present = compute.equal(numbers, number)
+                rows = compute.indices_nonzero(present).to_pylist()
+                arrays.append(spread(columns.finish(rows), present))
             else:
-                arrays.append(columns.finish_spread(compute.equal(numbers, number).to_pylist()))
+                arrays.append(nulls(count, columns.type))
         arrays += [*further, self._rest.finish(count), self._corrupt.finish(count)]
         for values in (
             self._numbers,
@@ -270,21 +284,21 @@ class FrameRows:
         return pa.RecordBatch.from_arrays(arrays, schema=self._SCHEMA)
 
     def _finish_origins(self) -> list[Array]:
-        """A frame's origin is one of few: their columns are made of few values."""
-        places = {origin: place for place, origin in enumerate(dict.fromkeys(self._origins))}
-        indices = pa.array([places[origin] for origin in self._origins], pa.int32())
-        values = (
-            zip(*[origin or _NO_ORIGIN for origin in places], strict=True) if places else [()] * len(_ORIGIN)
-        )
-        kinds = [arrow_type(field.dataType) for field in _ORIGIN]
-        return [pa.array(list(own), kind).take(indices) for own, kind in zip(values, kinds, strict=True)]
+        """Origins are few: their columns are made of few values."""
+        places = pa.array(self._origins, pa.int32())
+        few = [origin or _NO_ORIGIN for origin in self._places]
+        self._places.clear()
+        return [
+            pa.array([origin[number] for origin in few], kind).take(places)
+            for number, kind in enumerate(_ORIGIN_TYPES)
+        ]
 
     def _finish_headers(self, count: int) -> Array:
-        kind = arrow_type(_HEADER)
         if not self._headers:
-            return pa.nulls(count, kind)
+            return nulls(count, _HEADER_TYPE)
         rows = [self._headers.get(row) for row in range(count)]
         self._headers.clear()
         return pa.array(
-            [None if row is None else dict(zip(_HEADER.names, row, strict=True)) for row in rows], kind
+            [None if row is None else dict(zip(_HEADER.names, row, strict=True)) for row in rows],
+            _HEADER_TYPE,
         )

@@ -10,7 +10,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from amqpforge_protocol._support.errors import CodecError
 
-from .arrow import Array, arrow_type
+from .arrow import Array, arrow_type, nulls
 
 __all__ = ["CORRUPT", "Corrupt", "Rest", "json_text"]
 
@@ -37,32 +37,22 @@ def json_text(notation: object) -> str:
 
 
 class Rest:
-    """Values of the current row that fit no column, by the path of the column; then those of all rows.
+    """Values that fit no column, by their row and the path of the column."""
 
-    Attributes:
-        found: those of the current row, in the notation.
-    """
-
-    __slots__ = ("_rows", "found")
+    __slots__ = ("_rows",)
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = {}
-        self._rows: dict[int, str] = {}
+        self._rows: dict[int, dict[str, object]] = {}
 
-    def add(self, path: str, notation: object) -> None:
-        """Keep a value of the current row."""
-        self.found[path] = notation
-
-    def close(self, row: int) -> None:
-        """The current row, which is number ``row``, is done, and something was found."""
-        self._rows[row] = json_text(self.found)
-        self.found.clear()
+    def add(self, row: int, path: str, notation: object) -> None:
+        """Keep a value, in the notation."""
+        self._rows.setdefault(row, {})[path] = notation
 
     def finish(self, count: int) -> Array:
         """The column of ``count`` rows: a JSON object by path, or null."""
-        array = _sparse(self._rows, count, pa.string())
+        texts = {row: json_text(found) for row, found in self._rows.items()}
         self._rows.clear()
-        return array
+        return _sparse(texts, count, pa.string())
 
 
 class Corrupt:
@@ -95,5 +85,5 @@ class Corrupt:
 
 def _sparse(values: dict[int, Any], count: int, type_: Any) -> Array:
     if not values:
-        return pa.nulls(count, type_)
+        return nulls(count, type_)
     return pa.array([values.get(row) for row in range(count)], type_)

@@ -210,6 +210,9 @@ class BodyReader:
         values = values_of(filled["body_value"]) if "body_value" in filled else nothing
         lists = _nested_values(filled["body_sequence"]) if "body_sequence" in filled else nothing
         told = filled["body_value"].is_valid().to_pylist() if "body_value" in filled else nothing
+        is_octets = filled.keys() <= {"body", "body_kind"} and {*map(type, octets)} == {bytes}
+        if is_octets and {*kinds} <= {None, self._kinds[0]}:
+            return [[self._data(content)] for content in octets]
         rows = zip(kinds, octets, sizes, values, lists, told, strict=True)
         bodies: list[Any] = []
         for row, (kind, content, size, value, sequence, is_told) in enumerate(rows):

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from amqpforge_protocol._support.wrappers import Byte, Int, PosixTime, Short, UByte, UInt, UShort
 
-from .arrow import Array, arrow_type
+from .arrow import Array, arrow_type, nulls
 from .rest import json_text
 
 __all__ = [
@@ -126,7 +126,7 @@ def tagged_array(values: Sequence[Any], kinds: Kinds, *, null_is_absent: bool) -
     count = len(values)
     types = {*map(type, values)}
     if types <= {NoneType} and null_is_absent:
-        return pa.nulls(count, TAGGED_ARROW)
+        return nulls(count, TAGGED_ARROW)
     entries = {kind: kinds.family(kind) for kind in types}
     families = {kind: family for kind, (_, family) in entries.items()}
     far = (
@@ -144,7 +144,7 @@ def tagged_array(values: Sequence[Any], kinds: Kinds, *, null_is_absent: bool) -
                 for row in range(count)
             ]
         elif not own:
-            arrays.append(pa.nulls(count, field.type))
+            arrays.append(nulls(count, field.type))
             continue
         elif len(own) == len(types) and not far:
             column = values

@@ -138,32 +138,38 @@ def _tagged_values(array: Array) -> list[Any]:
     columns = dict(zip([field.name for field in array.type], array.flatten(), strict=True))
     kinds: list[str | None] = columns["kind"].to_pylist()
     filled = {name: _column(column) for name, column in columns.items() if column.null_count < len(array)}
-    texts = filled.get("json")
-    told = {*kinds}
-    if len(told) == 1 and texts is None:
-        family, make = _MAKERS.get(kinds[0] or "", ("", None))
-        if make is _itself and family in filled and not columns[family].null_count:
-            return filled[family]
+    nothing: list[Any] = [None] * len(kinds)
+    readers = {kind: _reader(kind, filled, nothing) for kind in {*kinds}}
+    if len(readers) == 1 and "json" not in filled:
+        column, make = readers[kinds[0]]
+        if make is _itself and None not in column:
+            return column
+    texts = filled.get("json", nothing)
     values: list[Any] = []
-    for row, kind in enumerate(kinds):
+    for row, (kind, text) in enumerate(zip(kinds, texts, strict=True)):
+        column, make = readers[kind]
+        value = column[row]
         try:
-            values.append(None if kind is None else _value(kind, filled, texts, row))
+            values.append(_other_value(kind, text) if value is None or text is not None else make(value))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise EncodeError(f"row {row}: no value of the kind {kind}: {error}") from error
     _refuse_untold(array, kinds, filled)
     return values
 
 
-def _value(kind: str, filled: dict[str, list[Any]], texts: list[Any] | None, row: int) -> Any:
-    """The value of a row. Raises ValueError or ArithmeticError: there is none, or not of the kind."""
-    maker = _MAKERS.get(kind)
-    if maker is None or (texts is not None and texts[row] is not None):
-        return parsed(texts[row] if texts is not None else None, kind)
-    family, make = maker
-    value = filled[family][row] if family in filled else None
-    if value is None:
-        raise ValueError(f"the column {family} is null")
-    return make(value)
+def _reader(kind: str | None, filled: dict[str, list[Any]], nothing: list[Any]) -> tuple[list[Any], _Make]:
+    """The column that has the values of a kind, and what makes a value of it."""
+    family, make = _MAKERS.get(kind or "", ("", _itself))
+    return filled.get(family, nothing), make
+
+
+def _other_value(kind: str | None, text: str | None) -> Any:
+    """What stands in no column of its own. Raises ValueError or ArithmeticError: there is none."""
+    if kind is None:
+        return None
+    if text is None and kind in _MAKERS:
+        raise ValueError(f"the column {_MAKERS[kind][0]} is null")
+    return parsed(text, kind)
 
 
 def _refuse_untold(array: Array, kinds: list[str | None], filled: dict[str, list[Any]]) -> None:

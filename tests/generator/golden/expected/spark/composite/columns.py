@@ -2,12 +2,15 @@
 # source composite/a-types.xml sha256 6df6084a94d8b4413b1a3594854c7e2fbc7697b501ad89338485562115ebb405
 # source composite/b-terms.xml sha256 28632b150eb55969a74560bc968469b57a11bbdd42a41dd755d8eb4f54139b62
 
-"""The columns of everything with fields: each takes the decoded object of a row, which is then forgotten, or None.
+"""The columns of everything with fields, which are taken out of the decoded objects.
 
 ``path`` is where a struct stands in the row, for what fits no column and goes to ``rest``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pyspark.sql.types import LongType, StringType
 
@@ -35,13 +38,7 @@ _ROLE = {
 class ClassColumns(StructColumns):
     """The columns of CLASS."""
 
-    __slots__ = (
-        "_capabilities",
-        "_from_",
-        "_link_credit",
-        "_result",
-        "_role",
-    )
+    __slots__ = ()
 
     def __init__(self, path: str, rest: Rest) -> None:
         columns: list[Column] = [
@@ -52,18 +49,11 @@ class ClassColumns(StructColumns):
             Tagged(KINDS),
         ]
         super().__init__(CLASS, columns)
-        (
-            self._from_,
-            self._link_credit,
-            self._role,
-            self._capabilities,
-            self._result,
-        ) = [column.taker() for column in columns]
 
-    def add(self, value: Class) -> None:
-        """Take the fields of a struct."""
-        self._from_(value.from_)
-        self._link_credit(value.link_credit)
-        self._role(value.role)
-        self._capabilities(value.capabilities)
-        self._result(value.result)
+    def fields(self, structs: Sequence[Class]) -> Iterator[Sequence[Any]]:
+        """For each field in its order, what these structs have there."""
+        yield [struct.from_ for struct in structs]
+        yield [struct.link_credit for struct in structs]
+        yield [struct.role for struct in structs]
+        yield [struct.capabilities for struct in structs]
+        yield [struct.result for struct in structs]

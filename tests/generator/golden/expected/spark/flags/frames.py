@@ -92,9 +92,7 @@ class FrameColumns(FrameRows):
             time: microseconds since 1970.
             offset: octets of its stream before it.
         """
-        self._origin(origin)
-        self._time(time)
-        self._offset(offset)
+        self._begin(origin, time, [offset])
         if octets[:4] == b"AMQP":
             self.add_protocol_header(octets)
             return
