@@ -111,7 +111,7 @@ def test_available_is_what_waits() -> None:
     written = peer.feed(flow(0, delivery_count=0, link_credit=2, echo=True))
     assert kinds(written) == ["Transfer", "Transfer", "Flow"]
     assert written[2].performative.available == 5
-    link.backlog = 30
+    link.backlog = lambda: 30
     link.flow()
     assert peer.flush()[0].performative.available == 35
 
@@ -247,7 +247,7 @@ def test_flow_state_goes_one_way_by_attach_transfer_and_flow_and_back_by_flow() 
     assert (receiver.flow_state.delivery_count, receiver.link_credit) == (3, 5)
     joined.run()
     assert (receiver.flow_state.delivery_count, receiver.link_credit) == (4, 4)  # By transfer.
-    link.backlog = 7
+    link.backlog = lambda: 7
     link.flow_state.delivery_count += 1
     joined.run()
     assert receiver.flow_state.available == 0

@@ -62,13 +62,13 @@ def test_draining_when_the_queue_uses_all_credit() -> None:
 
 def test_an_application_with_a_backlog_drains_when_it_has_sent_it() -> None:
     peer, link = sending()
-    link.backlog = 2
+    link.backlog = lambda: 2
     assert peer.feed(flow(0, delivery_count=0, link_credit=5, drain=True)) == []
     link.send(BODY)
-    link.backlog = 1
+    link.backlog = lambda: 1
     link.send(BODY)
     assert kinds(peer.flush()) == ["Transfer", "Transfer"]
-    link.backlog = 0
+    link.backlog = lambda: 0
     link.drained()
     assert told(peer) == [(5, 0, True)]
 

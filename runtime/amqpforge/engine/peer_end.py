@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from amqpforge_protocol.amqp_1_0 import Attach, Role, encode_value
+from amqpforge_protocol.amqp_1_0 import Attach, ReceiverSettleMode, Role, encode_value
 
 if TYPE_CHECKING:
     from amqpforge_protocol.amqp_1_0.archetypes import AnySource, AnyTarget
@@ -28,6 +28,8 @@ class PeerEnd:
     max_message_size: int | None
     offered_capabilities: Sequence[str] | None
     properties: Any
+    rcv_settle_mode: ReceiverSettleMode
+    """What the peer does if it is the receiver, what it wishes or goes along with if it is the sender."""
 
     @classmethod
     def of(cls, attach: Attach, latest: dict[Role, PeerEnd]) -> PeerEnd:
@@ -44,8 +46,9 @@ class PeerEnd:
     @classmethod
     def _joined(cls, attach: Attach, known: PeerEnd | None) -> PeerEnd:
         role, most, offered = attach.role, attach.max_message_size, attach.offered_capabilities
+        mode = attach.rcv_settle_mode
         if known is None:
-            return cls(role, attach.source, attach.target, most, offered, attach.properties)
+            return cls(role, attach.source, attach.target, most, offered, attach.properties, mode)
         source = _shared(attach.source, known.source)
         target = _shared(attach.target, known.target)
         properties = _shared(attach.properties, known.properties)
@@ -54,9 +57,10 @@ class PeerEnd:
             and target is known.target
             and properties is known.properties
             and (most, offered) == (known.max_message_size, known.offered_capabilities)
+            and mode is known.rcv_settle_mode
         ):
             return known
-        return cls(role, source, target, most, offered, properties)
+        return cls(role, source, target, most, offered, properties, mode)
 
 
 def _shared(new: Any, known: Any) -> Any:

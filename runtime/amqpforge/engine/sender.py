@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from amqpforge.errors import LocalError
@@ -77,7 +77,7 @@ class Sender(Link):
         flow_state: delivery-count and credit.
         queue: deliveries of which not all is sent, in order.
         unsettled: deliveries that are not settled, by tag; those that wait in the queue included.
-        backlog: messages that the application could send beyond those in the queue; told as available.
+        backlog: counts messages that could be sent beyond those in the queue, to be told as available.
         auto_drain: use up the credit of a receiver that drains as soon as nothing can be sent and there is no
             backlog; without it the application calls :meth:`drained`.
         resends: after a resume, send messages anew that the receiver turns out not to have; without it they
@@ -115,7 +115,7 @@ class Sender(Link):
         self.flow_state = SenderFlow(initial_delivery_count)
         self.queue = _NO_QUEUE
         self.unsettled: dict[bytes, OutgoingDelivery] = {}
-        self.backlog = 0
+        self.backlog: Callable[[], int] = int  # It returns 0.
         self.auto_drain = True
         self.resends = True
         self.reduced: set[bytes] | None = None
@@ -325,7 +325,7 @@ class Sender(Link):
         step(LINK, self.state, LinkEvent.SEND_FRAME)
         state, queue = self.flow_state, self.queue
         begun = bool(queue) and queue[0].progress is _SENDING  # It has used its credit.
-        state.available = len(queue) - begun + self.backlog
+        state.available = len(queue) - begun + self.backlog()
         flow = state.state(session.flow())
         flow.handle = self.handle
         flow.echo = echo
@@ -385,7 +385,7 @@ class Sender(Link):
                 self.send_abort(delivery)
             else:
                 self._transmit(delivery, session, handle)
-        if flow.drain and flow.link_credit > 0 and self.auto_drain and not self.backlog:
+        if flow.drain and flow.link_credit > 0 and self.auto_drain and not self.backlog():
             self.drained()
             return True
         return False

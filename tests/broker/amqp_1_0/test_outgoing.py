@@ -65,6 +65,17 @@ def test_a_message_is_acquired_by_one_link_and_archived_once_accepted() -> None:
     assert peer.got(one) + peer.got(other) == []
 
 
+def test_who_asks_is_told_how_many_messages_there_are_just_now() -> None:
+    _, peer = a_queue("a", "b")
+    receiver = peer.receiver("q")
+    sender = peer.sender("q", "more")
+    for expected in (2, 3):
+        receiver.flow(echo=True)
+        peer.bench.run()
+        assert receiver.flow_state.available == expected
+        peer.send(sender, "c")
+
+
 @pytest.mark.spec("M-NODE-005", "M-NODE-009")
 def test_the_message_is_acquired_until_the_delivery_is_settled() -> None:
     for outcome in (Accepted(), Rejected()):

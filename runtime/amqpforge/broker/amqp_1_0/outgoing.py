@@ -84,6 +84,7 @@ class Outgoing(BrokerLink, Consumer):
         self._most_unsettled = head.broker.limits.unsettled_per_link
         self._flow = _with_transactions(sender)
         self._acquires_in: OpenTransaction | None = None
+        sender.backlog = self._waiting
         sender.auto_drain = False
         sender.auto_settle = False  # An outcome is settled once it is safe.
         sender.resends = True
@@ -91,6 +92,9 @@ class Outgoing(BrokerLink, Consumer):
     @property
     def settings(self) -> Source:
         return self.source
+
+    def _waiting(self) -> int:
+        return self.queue.ready
 
     def adopt(self, head: Head, link: Link) -> None:
         self.detached()
@@ -223,7 +227,6 @@ class Outgoing(BrokerLink, Consumer):
         if not self._knows_transaction():
             return
         self.queue.wake(self)
-        self.sender.backlog = self.queue.ready
         self._drain()
 
     def _knows_transaction(self) -> bool:
