@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,9 +22,10 @@ shows as one HTML page: a summary, frames and octets over time, how long
 deliveries took to be settled, credit over time, conversations as sequence
 charts, and tables that sort. The page needs no network and no other file.
 
-Reads what `amqpforge decode` reads, of any size: files, folders, and patterns in
-quotes. AMQP 1.0 connections are followed through the states, windows and credits
-of the protocol; of other dialects frames, errors and conversations are shown.
+Reads what `amqpforge decode` reads, of any size: files, folders of captures, and
+patterns in quotes. AMQP 1.0 connections are followed through the states, windows
+and credits of the protocol, and what breaks it is shown with the frame that did;
+of AMQP 0-9-1 and the other dialects frames, errors and conversations are shown.
 """
 
 EPILOG = """\
@@ -33,7 +36,7 @@ the name of the page to standard output.
 Examples:
   amqpforge report trace.pcapng
   amqpforge report -o friday.html captures/ 'more/*.pcap.gz'
-  amqpforge report --dialect amqp_0_9_1 rabbitmq.pcapng
+  amqpforge report --dialect amqp_0_9_1 both-dialects.pcapng
 
 Exit code: 0, 1 if something could not be read, started or written, 2 for wrong usage.
 """
@@ -53,10 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the page (default: {_OUTPUT}); one that is there is written over",
     )
     parser.add_argument(
-        "--dialect", choices=_DIALECTS, default=_DIALECTS[0], help="whose frames are shown with their fields"
+        "--dialect",
+        choices=_DIALECTS,
+        help="whose frames are shown with their fields (default: the one that most frames are of)",
     )
     parser.add_argument("--cores", type=_count, metavar="N", help="tasks at a time (default: all cores)")
-    parser.add_argument("--memory", default="1g", metavar="SIZE", help="of Java's heap (default: 1g)")
+    parser.add_argument(
+        "--memory", type=_size, default="1g", metavar="SIZE", help="of Java's heap (default: 1g)"
+    )
 
 
 def run(arguments: argparse.Namespace, streams: Streams) -> int:
@@ -65,14 +72,13 @@ def run(arguments: argparse.Namespace, streams: Streams) -> int:
     if absent:
         streams.complain(f'it needs {" and ".join(absent)}: pip install "amqpforge[spark]"')
         return 1
-    from amqpforge.spark.capture.inputs import files
     from amqpforge.spark.progress import progress
-    from amqpforge.spark.report import STEPS, report
+    from amqpforge.spark.report import STEPS, check, report
     from amqpforge.spark.session import local_session
 
     try:
         output = _output(arguments.output)
-        files(arguments.paths, None)  # Raises what is wrong with a path, which Spark would say late.
+        check(arguments.paths)  # Spark would say late what is wrong with a path.
         with progress(streams, len(STEPS) + 1) as shown:
             shown.begin("starting Spark")
             with local_session("amqpforge report", cores=arguments.cores, memory=arguments.memory) as spark:
@@ -91,13 +97,15 @@ def _output(named: Path) -> Path:
     """The page's absolute name; that it cannot be written is better known before all the work.
 
     Raises:
-        LocalError: it is a folder, or in none.
+        LocalError: it is a folder, or in none, or in one that may not be written to.
     """
     output = named.absolute()
     if output.is_dir():
         raise LocalError(f"{named} is a folder: name the file of the page, such as {named / _OUTPUT}")
     if not output.parent.is_dir():
         raise LocalError(f"{named} cannot be written: there is no folder {output.parent}")
+    if not os.access(output.parent, os.W_OK):
+        raise LocalError(f"{named} cannot be written: nothing may be written to the folder {output.parent}")
     return output
 
 
@@ -105,3 +113,9 @@ def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 1024:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of cores: give one from 1 to 1024")
     return int(text)
+
+
+def _size(text: str) -> str:
+    if not re.fullmatch(r"[1-9]\d{0,9}[kmgt]", text, re.IGNORECASE | re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size of memory: give one such as 512m or 2g")
+    return text

@@ -10,6 +10,7 @@ import pytest
 from amqpforge.capture.check import Checked, Checker
 from amqpforge.capture.reader import CaptureReader
 from amqpforge.engine.observations import Rule
+from tests.engine.test_observer_captures import FAULTS
 from tests.spark.analysis.observing import observations, of
 from tests.spark.capture.reading import FOLDER
 
@@ -44,6 +45,7 @@ def test_the_findings_are_those_of_check(name: str) -> None:
         for one in expected
         for told in one.violations
     ]
+    assert bool(violations) == (name in FAULTS), "clean captures have none"
     assert len(of(found, "unknown")) == sum(one.unknown_count for one in expected)
     assert sorted(row["text"] for row in of(found, "owed")) == sorted(
         owed.what for one in expected for owed in one.observer.owed()
@@ -59,6 +61,11 @@ def test_the_findings_are_those_of_check(name: str) -> None:
         )
         assert (row["client_octets"], row["server_octets"]) == (client.octets, server.octets)
         assert (row["client_container"], row["server_closed"]) == (client.container, server.has_closed)
+
+
+def test_most_captures_are_without_a_fault() -> None:
+    assert set(FAULTS) < set(NAMES)
+    assert len(NAMES) - len(FAULTS) >= 30
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,25 +9,33 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from amqpforge.engine.observations import Direction
+from amqpforge.engine.observations import Direction, Rule
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
+    AmqpValue,
     Close,
     Detach,
     End,
     Error,
+    Header,
+    Message,
     Open,
     ProtocolHeader,
+    ProtocolId,
     Rejected,
     Role,
+    SaslResponse,
+    SenderSettleMode,
     Symbol,
     TransactionalState,
     encode_frame,
+    encode_message,
 )
-from tests.engine.observing import a_begin, a_flow, a_transfer, an_attach, settles
+from tests.engine.observing import a_begin, a_detach, a_flow, a_transfer, an_attach, settles
 from tests.spark.analysis.observing import Row, conversation, frames, observations, observed, of
 
 Said = tuple[Direction, Any]
+SASL = ProtocolHeader(protocol_id=ProtocolId.SASL)
 
 
 def client(*said: Any) -> list[Said]:
@@ -38,12 +46,18 @@ def server(*said: Any) -> list[Said]:
     return [("s2c", one) for one in said]
 
 
-def begun(window: int = 100) -> list[Said]:
+def opened(**fields: Any) -> list[Said]:
     return [
-        *client(ProtocolHeader(), Open(container_id="c", max_frame_size=1024)),
-        *server(ProtocolHeader(), Open(container_id="s", max_frame_size=1024)),
-        *client(a_begin()),
-        *server(a_begin(remote_channel=0, incoming_window=window)),
+        *client(ProtocolHeader(), Open(container_id="c", max_frame_size=1024, **fields)),
+        *server(ProtocolHeader(), Open(container_id="s", max_frame_size=1024, **fields)),
+    ]
+
+
+def begun(window: int = 100, **fields: Any) -> list[Said]:
+    return [
+        *opened(),
+        *client(a_begin(**fields)),
+        *server(a_begin(remote_channel=0, incoming_window=window, **fields)),
     ]
 
 
@@ -167,6 +181,99 @@ PLANTED: dict[str, tuple[list[Said], str, str, str | None]] = {
         "disposition",
         "disposition",
     ),
+    "delivery-id missing": (
+        [*ready(), *client(a_transfer(None, delivery_tag=b"0"))],
+        "client",
+        "field",
+        "transfer",
+    ),
+    "transfers that disagree": (
+        [*ready(), *client(a_transfer(0, more=True), a_transfer(None, delivery_id=1))],
+        "client",
+        "transfer",
+        "transfer",
+    ),
+    "transfer of a receiver": (
+        [*ready(), *server(a_transfer(0))],
+        "server",
+        "unattached-handle",
+        "transfer",
+    ),
+    "transfer without a source": (
+        [*ready(source=None), *client(a_transfer(0))],
+        "client",
+        "terminus",
+        "transfer",
+    ),
+    "settled too late": (
+        [*ready(snd_settle_mode=SenderSettleMode.SETTLED), *client(a_transfer(0))],
+        "client",
+        "settle-mode",
+        "transfer",
+    ),
+    "flow of what was not sent": (
+        [*ready(), *client(a_transfer(0), a_flow(next_outgoing_id=5))],
+        "client",
+        "flow-state",
+        "flow",
+    ),
+    "flow that saw too much": (
+        [*ready(), *client(a_transfer(0)), *server(granted(5, count=2, seen=1))],
+        "server",
+        "flow-state",
+        "flow",
+    ),
+    "flow without a delivery-count": (
+        [*ready(), *client(a_flow(handle=0))],
+        "client",
+        "field",
+        "flow",
+    ),
+    "handle above the maximum": (
+        [*begun(handle_max=1), *client(a_flow(), an_attach("late", 3, Role.SENDER))],
+        "client",
+        "handle-max",
+        "attach",
+    ),
+    "link attached twice": (
+        [*ready(), *client(an_attach("out", 1, Role.SENDER))],
+        "client",
+        "state",
+        "attach",
+    ),
+    "after the detach": (
+        [*ready(), *client(a_detach(closed=True), a_transfer(0))],
+        "client",
+        "unattached-handle",
+        "transfer",
+    ),
+    "after the end": (
+        [*begun(), *client(End(), a_flow())],
+        "client",
+        "unmapped-channel",
+        "flow",
+    ),
+    "channel in use": ([*begun(), *client(a_begin())], "client", "state", "begin"),
+    "answer to no begin": (
+        [*begun(), *server(encode_frame(a_begin(remote_channel=3), 1))],
+        "server",
+        "unmapped-channel",
+        "begin",
+    ),
+    "channel above the maximum": (
+        [*opened(channel_max=1), *client(encode_frame(a_begin(), 2))],
+        "client",
+        "channel-max",
+        "begin",
+    ),
+    "ahead of the open": ([*client(ProtocolHeader(), a_begin())], "client", "state", "begin"),
+    "opened twice": ([*opened(), *client(Open(container_id="c"))], "client", "state", "open"),
+    "SASL out of order": (
+        [*client(SASL), *server(SASL), *client(SaslResponse(response=b""))],
+        "client",
+        "sasl",
+        "sasl-response",
+    ),
     "unmapped channel": ([*ready()[:4], *client(a_transfer(0))], "client", "unmapped-channel", "transfer"),
     "after the close": ([*ready(), *over(), *client(Close())], "client", "state", "close"),
 }
@@ -196,12 +303,54 @@ def test_a_violation_is_found_with_its_frame(name: str, tmp_path: Path) -> None:
     assert violation["frame"] == len(said)
 
 
+def test_every_rule_is_planted() -> None:
+    """But for those of which the next two tests are."""
+    assert {rule for _, _, rule, _ in PLANTED.values()} == {*Rule} - {Rule.CLOSE, Rule.IDLE}
+
+
 def test_a_transport_that_ends_without_a_close(tmp_path: Path) -> None:
     (violation,) = of(found(tmp_path, *ready()), "violation")
     assert (violation["end"], violation["rule"], violation["name"]) == ("client", "close", "closed")
     assert clean(
         [row for row in observations(conversation(tmp_path, *ready(), close=False)) if row["kind"] != "owed"]
     )
+
+
+def test_silence(tmp_path: Path) -> None:
+    """The client says nothing for a minute, and the server can bear a second."""
+    said = [*opened(idle_time_out=1000), *server(encode_frame(None))]
+    table = frames(conversation(tmp_path, *said, close=False))
+    later = [0] * (len(said) - 1) + [60_000_000] * (len(table) - len(said) + 1)
+    micros = table.column("time").cast("int64").to_pylist()
+    moved = [time + more for time, more in zip(micros, later, strict=True)]
+    times = pa.array(moved, pa.int64()).cast(table.schema.field("time").type)
+    late = table.set_column(table.schema.get_field_index("time"), "time", times)
+    assert [one["rule"] for one in of(observed(table), "violation")] == []
+    assert {(one["end"], one["rule"]) for one in of(observed(late), "violation")} >= {
+        ("client", "idle-time-out")
+    }
+
+
+def test_redeliveries(tmp_path: Path) -> None:
+    """By the header of the message, which the last transfer completes, and by the flag of a resumption."""
+    again = encode_message(Message(header=Header(delivery_count=2), body=AmqpValue("again")))
+    first = encode_message(Message(header=Header(durable=True), body=AmqpValue("first")))
+    seen = found(
+        tmp_path,
+        *ready(),
+        *client((a_transfer(0)[0], first), (a_transfer(1, more=True)[0], again[:7])),
+        *client((a_transfer(None)[0], again[7:]), (a_transfer(2, resume=True)[0], first)),
+        *over(),
+    )
+    named = ("sender", "link", "source", "target", "delivery_id", "delivery_tag", "delivery_count", "resumed")
+    assert [tuple(one[name] for name in named) for one in of(seen, "redelivery")] == [
+        ("client", "out", "q", "q", 1, b"1", 2, False),
+        ("client", "out", "q", "q", 2, b"2", 0, True),
+    ]
+    assert [one["redeliveries"] for one in of(seen, "connection")] == [2]
+    plain = found(tmp_path, *ready(), *client((a_transfer(0)[0], first)), *over())
+    assert [one["redeliveries"] for one in of(plain, "connection")] == [0]
+    assert [one["redeliveries"] for one in of(found(tmp_path, *ready(), *over()), "connection")] == [None]
 
 
 def test_starvation_from_the_last_credit_to_the_next(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from datetime import datetime
 from decimal import Decimal
@@ -112,3 +114,9 @@ def test_a_file_that_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("these are notes")
     with pytest.raises(Exception, match=r"notes\.txt: not a capture.*pathGlobFilter"):
         spark.read.format("amqp_capture").load(str(tmp_path)).count()
+
+
+def test_it_is_there_without_the_client() -> None:
+    """Spark starts several processes for each load, which import it anew."""
+    code = "import sys, pyspark_amqp_capture; sys.exit('amqpforge.client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,24 @@ def test_what_cannot_be_entered_in_the_middle_is_one_task(tmp_path: Path) -> Non
     path = tmp_path / "dump.hex"
     path.write_text((HEADER + encode_frame(None) * 1000).hex())
     assert len(parts(path, maxPartitionBytes="1000")) == 1
+
+
+def test_a_folder_of_gzip_forms_is_a_task_for_each(tmp_path: Path) -> None:
+    """None can be entered in the middle, but they are read side by side."""
+    frames = [encode_frame(None, number) for number in range(300)]
+    plain = saved(tmp_path, talk(("c2s", HEADER), *from_client(*frames)).packets)
+    expected = [{**row, "file": None} for row in whole(plain, minPartitions="1")]
+    folder = tmp_path / "packed"
+    folder.mkdir()
+    for name in "abcd":
+        (folder / f"{name}.pcapng.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    chosen = options(folder, minPartitions="4")
+    tasks = plan.tasks(sorted(map(str, folder.iterdir())), chosen)
+    assert [len(task) for task in tasks] == [1] * 4
+    for name, (part,) in zip("abcd", tasks, strict=True):
+        assert part.packed
+        assert part.path == str(folder / f"{name}.pcapng.gz")
+        assert [{**row, "file": None} for row in ordered(rows_of(part, chosen))] == expected
 
 
 def test_small_files_share_a_task() -> None:

@@ -14,9 +14,9 @@ _PATIENCE = 600
 
 @pytest.fixture(scope="session")
 def captures(data: Path) -> list[Path]:
-    """Outcomes of all kinds, and a connection that ended with an error."""
-    folder = data / "captures"
-    return [folder / "p10-rmq-proton-outcomes.pcapng", folder / "p10-rmq-rhea-errors.pcapng"]
+    """Outcomes of all kinds, connections that ended with an error, a message that was delivered before."""
+    names = ("p10-rmq-proton-outcomes", "p10-rmq-rhea-errors", "p10-proton-outcomes")
+    return [data / "captures" / f"{name}.pcapng" for name in names]
 
 
 @pytest.fixture(scope="session")

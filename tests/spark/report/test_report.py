@@ -14,6 +14,7 @@ import pytest
 
 from amqpforge.capture.reader import CaptureReader
 from amqpforge.cli import main
+from tests.spark.analysis.observing import observations, of
 from tests.spark.report.browser import document, picture
 
 pytestmark = pytest.mark.spark
@@ -59,6 +60,18 @@ def test_errors_are_told_as_they_were_captured(reported: Reported) -> None:
     frames = [frame for talk in _data(reported[0])["conversations"] for frame in talk["frames"]]
     errors = [frame[6] for frame in frames if len(frame) > 1 and frame[6]]
     assert any("com.example:bad: cannot process" in error for error in errors)
+
+
+def test_redeliveries_are_listed(reported: Reported, captures: list[Path]) -> None:
+    """Each message that was delivered before, with its link and how often."""
+    seen = [row for capture in captures for row in of(observations(capture), "redelivery")]
+    text = reported[0].read_text(encoding="utf-8")
+    table = re.search(r'id="rows-redeliveries">.*?<tbody>(.*?)</tbody>', text, re.DOTALL)
+    assert table is not None
+    rows = re.findall(r"<tr>(.*?)</tr>", table[1], re.DOTALL)
+    assert len(rows) == len(seen) > 0
+    for one in seen:
+        assert any(f">{one['link']}<" in row and f'"{one["delivery_count"]}"' in row for row in rows)
 
 
 def test_nothing_is_fetched(reported: Reported) -> None:
@@ -131,6 +144,8 @@ def test_another_connection_can_be_chosen(reported: Reported, tmp_path: Path) ->
         (["absent.pcapng"], "absent.pcapng"),
         (["here.pcapng", "-o", "nowhere/page.html"], "there is no folder"),
         (["here.pcapng", "-o", "."], "is a folder: name the file"),
+        (["here.pcapng"], "here.pcapng: not a capture"),
+        (["."], "here.pcapng: not a capture"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_spark_starts(
@@ -138,8 +153,15 @@ def test_what_cannot_be_done_is_said_before_spark_starts(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    (tmp_path / "here.pcapng").write_bytes(b"")
+    (tmp_path / "here.pcapng").write_text("no capture\n", encoding="utf-8")
     stdout, stderr = io.StringIO(), io.StringIO()
     assert main(["report", *arguments], stdout=stdout, stderr=stderr) == 1
     assert said in stderr.getvalue()
     assert stdout.getvalue() == ""
+
+
+@pytest.mark.parametrize("arguments", [["--cores", "0"], ["--memory", "much"], ["--dialect", "amqp_2_0"], []])
+def test_wrong_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    paths = ["here.pcapng"] if arguments else []
+    assert main(["report", *arguments, *paths]) == 2
+    assert "usage: amqpforge report" in capsys.readouterr().err

@@ -1,11 +1,13 @@
 """What captured AMQP traffic tells: DataFrame in, DataFrame out.
 
-`observe` follows each connection of captured frames with the engine's own tables, once; the other functions
-make tables of what it has found, or of the frames. ``docs/spark-captures.md`` is the guide.
+`digest` puts frames into few columns, to be kept while they are looked at; `observe` follows each connection
+with the engine's own tables, once; the other functions make tables of what it has found, or of the frames.
+``docs/spark-captures.md`` is the guide.
 """
 
 from __future__ import annotations
 
+from .digest import digest, structs
 from .observing import observe
 from .tables import (
     connections,
@@ -30,6 +32,7 @@ __all__ = [
     "connections",
     "credit",
     "deliveries",
+    "digest",
     "errors",
     "errors_by_condition",
     "latency",
@@ -39,6 +42,7 @@ __all__ = [
     "redeliveries",
     "sessions",
     "starvation",
+    "structs",
     "throughput",
     "unknown",
     "unsettled",

@@ -9,7 +9,7 @@ from amqpforge.engine.observed_delivery import ObservedDelivery
 from amqpforge.engine.observed_link import ObservedLink
 from amqpforge.engine.observed_session import ObservedSession, SessionEnd
 from amqpforge.engine.observer import Observer
-from amqpforge_protocol.amqp_1_0 import Flow, ProtocolHeader, Transfer
+from amqpforge_protocol.amqp_1_0 import Flow, Transfer
 
 from .observations import Observations
 
@@ -24,8 +24,8 @@ _MICROSECONDS: Final = 1_000_000
 class Item(NamedTuple):
     """A row of a capture.
 
-    ``time`` is in microseconds since 1970; ``performative`` that of a frame, the four numbers of a protocol
-    header, else None.
+    ``time`` is in microseconds since 1970; ``performative`` that of a frame, or a protocol header, else None;
+    ``delivery_count`` is that of the message that a transfer completes, None where none is known.
     """
 
     packet: int | None
@@ -38,6 +38,7 @@ class Item(NamedTuple):
     name: str | None
     payload: int
     performative: Any
+    delivery_count: int | None
 
 
 class _Wait:
@@ -101,6 +102,7 @@ class Follower:
         self._sessions: dict[ObservedSession, dict[str, _Way]] = {}
         self._most = 0
         self._most_at: int | None = None
+        self._redeliveries: int | None = None
 
     def take(self, item: Item, source: str | None, destination: str | None) -> None:
         """The next row, of both directions in the order of the capture; ``source`` and ``destination`` are
@@ -127,7 +129,7 @@ class Follower:
         elif kind == "sasl":
             observer.sasl_frame(item.performative, item.size, direction, now)
         elif kind == "header":
-            observer.header(ProtocolHeader(*item.performative), direction, now)
+            observer.header(item.performative, direction, now)
         elif kind == "error":
             observer.lost(direction, now)
 
@@ -165,6 +167,7 @@ class Follower:
             notes.violations,
             self._most,
             self._most_at,
+            self._redeliveries,
         )
         self._add("connection", fields)
 
@@ -179,6 +182,8 @@ class Follower:
             link = self._link_of(side, performative.handle)
             if link is not None and link.receiver.side is side:
                 before = link.sender_flow.link_credit
+        elif kind is Transfer:
+            self._looked_at(side, performative, item)
         observer = self._observer
         observer.frame(channel, performative, item.payload, item.size, item.direction, now)
         if side is None:
@@ -190,7 +195,12 @@ class Follower:
 
     def _last_frames(self, item: Item, now: float | None) -> None:
         """What may end sessions, and with them deliveries that nobody has settled."""
-        left, observer = self._left(), self._observer
+        observer = self._observer
+        if item.kind == "amqp" and item.name == "end":
+            side = self._ends[item.direction].channels.get(item.channel)
+            left = [] if side is None else _unsettled(side.session)
+        else:
+            left = self._left()
         if item.kind == "amqp":
             observer.frame(item.channel, item.performative, item.payload, item.size, item.direction, now)
         elif item.name == "closed":
@@ -209,9 +219,7 @@ class Follower:
         sessions = dict.fromkeys(self._sessions)
         for end in self._ends.values():
             sessions |= dict.fromkeys(side.session for side in end.channels.values())
-        return [
-            delivery for session in sessions for side in session.ends for delivery in side.unsettled.values()
-        ]
+        return [delivery for session in sessions for delivery in _unsettled(session)]
 
     def _link_of(self, side: SessionEnd, handle: int) -> ObservedLink | None:
         end = side.handles.get(handle)
@@ -246,6 +254,22 @@ class Follower:
         if link.room <= 0 and kept.wait is None and not transfer.more:
             kept.wait = _Wait(item.time, self._common())
             self._add("credit", (*_named(link), link.room + 1, link.room, False))
+
+    def _looked_at(self, side: SessionEnd | None, transfer: Transfer, item: Item) -> None:
+        """A transfer is about to go out: whether its message was delivered before."""
+        count = item.delivery_count
+        if count is not None:
+            self._redeliveries = self._redeliveries or 0
+        if not count and not transfer.resume:
+            return
+        self._redeliveries = (self._redeliveries or 0) + 1
+        link = None if side is None else self._link_of(side, transfer.handle)
+        begun = None if link is None else link.current
+        one: tuple[int | None, bytes | None] = (transfer.delivery_id, transfer.delivery_tag)
+        if begun is not None:
+            one = (begun.id, begun.tag)
+        named = (self._ends[item.direction].name, item.channel, None, None, None)
+        self._add("redelivery", (*(named if link is None else _named(link)), *one, count, transfer.resume))
 
     def _granted(self, side: SessionEnd, flow: Flow, item: Item, before: int | None) -> None:
         """A flow has come by: what the other end may send now."""
@@ -388,6 +412,10 @@ class Follower:
     def _moment(self, seconds: float | None) -> int | None:
         """A time of the observer in microseconds since 1970."""
         return None if seconds is None or self._base is None else self._base + round(seconds * _MICROSECONDS)
+
+
+def _unsettled(session: ObservedSession) -> list[ObservedDelivery]:
+    return [delivery for side in session.ends for delivery in side.unsettled.values()]
 
 
 def _named(link: ObservedLink) -> tuple[str, int | None, str | None, str | None, str | None]:

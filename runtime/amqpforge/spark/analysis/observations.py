@@ -69,6 +69,7 @@ KINDS: Final[dict[str, StructType]] = {
         violations=_COUNT,
         most_unsettled=_COUNT,
         most_unsettled_at=_TIME,
+        redeliveries=_COUNT,
     ),
     "session": _struct(
         client_channel=IntegerType(),
@@ -107,6 +108,13 @@ KINDS: Final[dict[str, StructType]] = {
         octets=_COUNT,
         outcome=_TEXT,
         is_settled=BooleanType(),
+    ),
+    "redelivery": _struct(
+        **_LINK,
+        delivery_id=_COUNT,
+        delivery_tag=BinaryType(),
+        delivery_count=_COUNT,
+        resumed=BooleanType(),
     ),
     "credit": _struct(**_LINK, before=_COUNT, credit=_COUNT, drain=BooleanType()),
     "starvation": _struct(**_LINK, began=_TIME, ended=_TIME, seconds=DoubleType(), sent_after=DoubleType()),

@@ -9,33 +9,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.udtf import UserDefinedTableFunction
 
+from .digest import digest, is_digest
 from .following import Follower, Item
 from .observations import OBSERVATION, Observations
-from .performatives import COLUMNS, performatives
+from .performatives import PERFORMATIVES, performatives
 
 __all__ = ["FRAME_COLUMNS", "Connection", "observe"]
 
-_PLAIN: Final = (
-    "file",
-    "stream",
-    "packet",
-    "time",
-    "source",
-    "source_port",
-    "destination",
-    "destination_port",
-    "direction",
-    "offset",
-    "size",
-    "dialect",
-    "kind",
-    "channel",
-    "name",
-    "payload_size",
-    "protocol_header",
+FRAME_COLUMNS: Final = (
+    *("file", "stream", "packet", "time", "source", "source_port", "destination", "destination_port"),
+    *("direction", "offset", "size", "dialect", "kind", "channel", "name", "payload_size"),
+    *("fields", "delivery_count"),
 )
-FRAME_COLUMNS: Final = (*_PLAIN, *COLUMNS)
-"""The columns of frames that are looked at."""
+"""The columns of a digest that are looked at."""
 
 _DIALECT: Final = "amqp_1_0"
 
@@ -49,18 +35,21 @@ def observe(frames: DataFrame) -> DataFrame:
     ``applyInArrow`` need pandas.)
 
     Args:
-        frames: rows of ``format("amqp_capture")``, all of each connection; ``message`` is not needed.
+        frames: rows of ``format("amqp_capture")``, all of each connection, or a digest of them. Redeliveries
+            are found where ``message`` is among their columns, that is, with the option ``sections``.
 
     Raises:
         ValueError: columns are missing.
     """
-    missing = [name for name in FRAME_COLUMNS if name not in frames.columns]
+    narrow = digest(frames)
+    wanted = () if is_digest(frames) else [name.replace("-", "_") for name in PERFORMATIVES]
+    missing = [name for name in wanted if name not in frames.columns]
     if missing:
         raise ValueError(
             f"these are no frames of AMQP 1.0, the columns {', '.join(missing)} are missing: "
             "read them with format('amqp_capture') and the dialect amqp_1_0"
         )
-    chosen = frames.select(*FRAME_COLUMNS).where("stream is not null")
+    chosen = narrow.select(*FRAME_COLUMNS).where("stream is not null")
     order = (f.col("packet").asc_nulls_last(), f.col("direction"), f.col("offset"))
     table = chosen.asTable().partitionBy("file", "stream").orderBy(*order)
     function = cast(UserDefinedTableFunction, f.arrow_udtf(Connection, returnType=OBSERVATION))
@@ -101,7 +90,10 @@ def _begins(item: Item | None) -> bool:
     """Whether a row tells that its connection is one of AMQP 1.0."""
     if item is None or item.kind in ("error", "end"):
         return False
-    return item.kind != "header" or item.performative[1:] == (1, 0, 0)
+    if item.kind != "header":
+        return True
+    header = item.performative
+    return (header.major, header.minor, header.revision) == (1, 0, 0)
 
 
 _Ends = tuple[str | None, str | None]
@@ -109,24 +101,14 @@ _Ends = tuple[str | None, str | None]
 
 def _items(batch: Any) -> Iterator[tuple[_Ends, Item | None]]:
     """The rows, with the two ends of each; no item for what is not AMQP 1.0."""
-    names = batch.column("name").to_pylist()
-    kinds = batch.column("kind").to_pylist()
-    made: list[Any] = performatives(batch, names)
-    for place, kind in enumerate(kinds):
-        if kind == "header":
-            made[place] = tuple(batch.column("protocol_header")[place].as_py().values())
-    plain = {
-        name: batch.column(name).to_pylist() for name in _PLAIN if name not in ("time", "protocol_header")
+    columns = {
+        name: (column.cast("int64") if name == "time" else column).to_pylist()
+        for name, column in zip(FRAME_COLUMNS[2:], batch.columns[2:], strict=True)
     }
-    rows = zip(
-        *(plain[name] for name in ("dialect", "source", "source_port", "destination", "destination_port")),
-        *(plain["packet"], batch.column("time").cast("int64").to_pylist()),
-        *(plain[name] for name in ("direction", "offset", "size", "kind", "channel", "name", "payload_size")),
-        made,
-        strict=True,
-    )
-    for dialect, source, sport, target, tport, packet, time, *rest in rows:
-        direction, offset, size, kind, channel, name, payload, performative = rest
+    made = performatives(columns["kind"], columns["name"], columns.pop("fields"))
+    rows = zip(*columns.values(), made, strict=True)
+    for packet, time, source, sport, target, tport, direction, offset, size, dialect, *rest in rows:
+        kind, channel, name, payload, delivery_count, performative = rest
         item = None
         if dialect in (_DIALECT, None):
             item = Item(
@@ -140,6 +122,7 @@ def _items(batch: Any) -> Iterator[tuple[_Ends, Item | None]]:
                 name,
                 payload or 0,
                 performative,
+                delivery_count,
             )
         yield (_end(source, sport), _end(target, tport)), item
 

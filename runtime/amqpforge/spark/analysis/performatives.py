@@ -1,7 +1,9 @@
-"""From columns back to the objects that an observer follows: what it looks at, and nothing else."""
+"""From the fields of frames back to what an observer follows: what it looks at, and nothing else."""
 
 from __future__ import annotations
 
+import json
+from binascii import a2b_base64
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
@@ -13,6 +15,7 @@ from amqpforge_protocol.amqp_1_0 import (
     Close,
     Coordinator,
     Declared,
+    DeliveryTag,
     Detach,
     Disposition,
     End,
@@ -20,6 +23,7 @@ from amqpforge_protocol.amqp_1_0 import (
     Flow,
     Modified,
     Open,
+    ProtocolHeader,
     Received,
     ReceiverSettleMode,
     Rejected,
@@ -39,61 +43,37 @@ from amqpforge_protocol.amqp_1_0 import (
     Transfer,
 )
 
-__all__ = ["COLUMNS", "performatives"]
+__all__ = ["PERFORMATIVES", "performatives"]
 
-COLUMNS: Final = (
-    "open",
-    "begin",
-    "attach",
-    "flow",
-    "transfer",
-    "disposition",
-    "detach",
-    "end",
-    "close",
-    "sasl_mechanisms",
-    "sasl_init",
-    "sasl_challenge",
-    "sasl_response",
-    "sasl_outcome",
-)
-"""The columns that hold performatives; the name in a row is that of its column, with hyphens."""
-
-Column = list[Any]
 _Fields = dict[str, Any]
 
 
-def performatives(batch: Any, names: Sequence[str | None]) -> list[Any]:
-    """The performative of each row of a record batch; None for a row without one.
+def performatives(
+    kinds: Sequence[str | None], names: Sequence[str | None], fields: Sequence[Any]
+) -> list[Any]:
+    """The protocol header or performative of each row of a digest; None for a row without one.
 
     Args:
-        batch: with the columns of `COLUMNS`.
+        kinds: its column ``kind``.
         names: its column ``name``.
+        fields: its column ``fields``.
+
+    Raises:
+        ValueError: the fields are none of such a frame.
     """
-    found: list[Any] = [None] * len(names)
-    present = {*names}
-    for column in COLUMNS:
-        name = column.replace("_", "-")
-        if name not in present:
-            continue
-        places = [place for place, held in enumerate(names) if held == name]
-        structs = batch.column(column)
-        structs = structs.filter(structs.is_valid())
-        if len(structs) != len(places):
-            raise ValueError(f"the column {column!r} does not go with the names of the frames")
-        made = _BUILDERS[column](_parts(structs))
-        for place, performative in zip(places, made or [_EMPTY[column]] * len(places), strict=True):
-            found[place] = performative
+    found: list[Any] = [None] * len(kinds)
+    places, texts = [], []
+    for place, (kind, name, text) in enumerate(zip(kinds, names, fields, strict=True)):
+        if text is not None and (kind == _HEADER or name in PERFORMATIVES):
+            places.append(place)
+            texts.append(text)
+    for place, held in zip(places, json.loads(f"[{','.join(texts)}]"), strict=True):
+        build = _header if kinds[place] == _HEADER else PERFORMATIVES[names[place] or ""]
+        try:
+            found[place] = build(held)
+        except KeyError as error:
+            raise ValueError(f"the fields of a row are none of {names[place]}: {error} is missing") from None
     return found
-
-
-def _parts(structs: Any) -> _Fields:
-    """The columns of a struct, null where the struct is."""
-    return dict(zip([field.name for field in structs.type], structs.flatten(), strict=True))
-
-
-def _lists(fields: _Fields, *names: str) -> list[Column]:
-    return [fields[name].to_pylist() for name in names]
 
 
 def _words(kind: type[Enum]) -> dict[str | None, Any]:
@@ -101,155 +81,132 @@ def _words(kind: type[Enum]) -> dict[str | None, Any]:
     return {None: None, **{member.name.lower().replace("_", "-"): member for member in kind}}
 
 
+_HEADER: Final = "header"
 _ROLES: Final = _words(Role)
 _SENDER_MODES: Final = _words(SenderSettleMode)
 _RECEIVER_MODES: Final = _words(ReceiverSettleMode)
 _CODES: Final = _words(SaslCode)
 
 
-def _chosen(words: dict[str | None, Any], values: Column, other: Any = None) -> Column:
-    return [words.get(value, other) for value in values]
+def _header(fields: _Fields) -> ProtocolHeader:
+    return ProtocolHeader(**fields)
 
 
-def _opens(fields: _Fields) -> list[Open]:
-    columns = _lists(fields, "container_id", "max_frame_size", "channel_max", "idle_time_out")
-    return [
-        Open(container_id=container or "", max_frame_size=size, channel_max=channels, idle_time_out=idle)
-        for container, size, channels, idle in zip(*columns, strict=True)
-    ]
-
-
-def _begins(fields: _Fields) -> list[Begin]:
-    names = ("remote_channel", "next_outgoing_id", "incoming_window", "outgoing_window", "handle_max")
-    return [Begin(**dict(zip(names, row, strict=True))) for row in zip(*_lists(fields, *names), strict=True)]
-
-
-def _attaches(fields: _Fields) -> list[Attach]:
-    columns = [
-        *_lists(fields, "name", "handle"),
-        _chosen(_ROLES, fields["role"].to_pylist()),
-        _chosen(_SENDER_MODES, fields["snd_settle_mode"].to_pylist(), SenderSettleMode.MIXED),
-        _chosen(_RECEIVER_MODES, fields["rcv_settle_mode"].to_pylist(), ReceiverSettleMode.FIRST),
-        _termini(fields["source"], Source),
-        _termini(fields["target"], Target),
-        # Only whether it is there is looked at.
-        [{} if valid else None for valid in fields["unsettled"].is_valid().to_pylist()],
-        *_lists(fields, "initial_delivery_count", "max_message_size"),
-    ]
-    return [
-        Attach(
-            name=name,
-            handle=handle,
-            role=role,
-            snd_settle_mode=sends,
-            rcv_settle_mode=receives,
-            source=source,
-            target=target,
-            unsettled=unsettled,
-            initial_delivery_count=count,
-            max_message_size=None if most is None else int(most),
-        )
-        for name, handle, role, sends, receives, source, target, unsettled, count, most in zip(
-            *columns, strict=True
-        )
-    ]
-
-
-def _termini(column: Any, kind: type[Source | Target]) -> Column:
-    """Sources or targets, with their addresses; a coordinator has none."""
-    own = kind.__name__.lower()
-    parts = _parts(column)
-    addresses = _parts(parts[own])["address"].to_pylist()
-    return [
-        None
-        if name is None
-        else kind(address=address)
-        if name == own
-        else Coordinator()
-        if name == "coordinator"
-        else Symbol(name)
-        for name, address in zip(parts["kind"].to_pylist(), addresses, strict=True)
-    ]
-
-
-def _flows(fields: _Fields) -> list[Flow]:
-    names = (
-        "next_incoming_id",
-        "incoming_window",
-        "next_outgoing_id",
-        "outgoing_window",
-        "handle",
-        "delivery_count",
-        "link_credit",
-        "available",
+def _open(fields: _Fields) -> Open:
+    get = fields.get
+    return Open(
+        container_id=get("container_id", ""),
+        max_frame_size=fields["max_frame_size"],
+        channel_max=fields["channel_max"],
+        idle_time_out=get("idle_time_out"),
     )
-    columns = [*_lists(fields, *names), [bool(drain) for drain in fields["drain"].to_pylist()]]
-    return [Flow(**dict(zip((*names, "drain"), row, strict=True))) for row in zip(*columns, strict=True)]
 
 
-def _transfers(fields: _Fields) -> list[Transfer]:
-    columns = [
-        *_lists(fields, "handle", "delivery_id", "delivery_tag", "settled", "more", "resume", "aborted"),
-        _chosen(_RECEIVER_MODES, fields["rcv_settle_mode"].to_pylist()),
-        _states(fields["state"]),
-    ]
-    return [
-        Transfer(
-            handle=handle,
-            delivery_id=id,
-            delivery_tag=tag,
-            settled=settled,
-            more=bool(more),
-            resume=bool(resume),
-            aborted=bool(aborted),
-            rcv_settle_mode=mode,
-            state=state,
-        )
-        for handle, id, tag, settled, more, resume, aborted, mode, state in zip(*columns, strict=True)
-    ]
+def _begin(fields: _Fields) -> Begin:
+    get = fields.get
+    return Begin(
+        remote_channel=get("remote_channel"),
+        next_outgoing_id=fields["next_outgoing_id"],
+        incoming_window=fields["incoming_window"],
+        outgoing_window=fields["outgoing_window"],
+        handle_max=fields["handle_max"],
+    )
 
 
-def _dispositions(fields: _Fields) -> list[Disposition]:
-    columns = [
-        _chosen(_ROLES, fields["role"].to_pylist()),
-        *_lists(fields, "first", "last", "settled"),
-        _states(fields["state"]),
-    ]
-    return [
-        Disposition(role=role, first=first, last=last, settled=bool(settled), state=state)
-        for role, first, last, settled, state in zip(*columns, strict=True)
-    ]
+def _attach(fields: _Fields) -> Attach:
+    get = fields.get
+    return Attach(
+        name=fields["name"],
+        handle=fields["handle"],
+        role=_ROLES[fields["role"]],
+        snd_settle_mode=_SENDER_MODES.get(get("snd_settle_mode"), SenderSettleMode.MIXED),
+        rcv_settle_mode=_RECEIVER_MODES.get(get("rcv_settle_mode"), ReceiverSettleMode.FIRST),
+        source=_terminus(get("source"), Source),
+        target=_terminus(get("target"), Target),
+        # Only whether it is there is looked at.
+        unsettled={} if "unsettled" in fields else None,
+        initial_delivery_count=get("initial_delivery_count"),
+        max_message_size=get("max_message_size"),
+    )
 
 
-def _detaches(fields: _Fields) -> list[Detach]:
-    columns = [*_lists(fields, "handle", "closed"), _errors(fields["error"])]
-    return [
-        Detach(handle=handle, closed=bool(closed), error=error)
-        for handle, closed, error in zip(*columns, strict=True)
-    ]
+def _terminus(held: _Fields | None, kind: type[Source | Target]) -> Any:
+    """A source or target with its address; a coordinator has none."""
+    if held is None:
+        return None
+    own, name = kind.__name__.lower(), held.get("kind")
+    if name == own:
+        return kind(address=held.get(own, {}).get("address"))
+    return Coordinator() if name == "coordinator" else Symbol(name or "")
 
 
-def _ends(fields: _Fields) -> list[End]:
-    return [End(error=error) for error in _errors(fields["error"])]
+def _flow(fields: _Fields) -> Flow:
+    get = fields.get
+    return Flow(
+        next_incoming_id=get("next_incoming_id"),
+        incoming_window=fields["incoming_window"],
+        next_outgoing_id=fields["next_outgoing_id"],
+        outgoing_window=fields["outgoing_window"],
+        handle=get("handle"),
+        delivery_count=get("delivery_count"),
+        link_credit=get("link_credit"),
+        available=get("available"),
+        drain=get("drain", False),
+    )
 
 
-def _closes(fields: _Fields) -> list[Close]:
-    return [Close(error=error) for error in _errors(fields["error"])]
+def _transfer(fields: _Fields) -> Transfer:
+    get = fields.get
+    tag = get("delivery_tag")
+    return Transfer(
+        handle=fields["handle"],
+        delivery_id=get("delivery_id"),
+        delivery_tag=None if tag is None else DeliveryTag(a2b_base64(tag)),
+        settled=get("settled"),
+        more=get("more", False),
+        resume=get("resume", False),
+        aborted=get("aborted", False),
+        rcv_settle_mode=_RECEIVER_MODES.get(get("rcv_settle_mode")),
+        state=_state(get("state")),
+    )
 
 
-def _sasl_inits(fields: _Fields) -> list[SaslInit]:
-    return [SaslInit(mechanism=Symbol(name or "")) for name in fields["mechanism"].to_pylist()]
+def _disposition(fields: _Fields) -> Disposition:
+    get = fields.get
+    return Disposition(
+        role=_ROLES[fields["role"]],
+        first=fields["first"],
+        last=get("last"),
+        settled=get("settled", False),
+        state=_state(get("state")),
+    )
 
 
-def _sasl_outcomes(fields: _Fields) -> list[SaslOutcome]:
-    return [SaslOutcome(code=code) for code in _chosen(_CODES, fields["code"].to_pylist(), SaslCode.SYS)]
+def _detach(fields: _Fields) -> Detach:
+    return Detach(handle=fields["handle"], closed=fields.get("closed", False), error=_error(fields))
 
 
-def _errors(column: Any) -> list[Error | None]:
-    return [
-        None if condition is None else Error(condition=Symbol(condition), description=description)
-        for condition, description in zip(*_lists(_parts(column), "condition", "description"), strict=True)
-    ]
+def _end(fields: _Fields) -> End:
+    return End(error=_error(fields))
+
+
+def _close(fields: _Fields) -> Close:
+    return Close(error=_error(fields))
+
+
+def _sasl_init(fields: _Fields) -> SaslInit:
+    return SaslInit(mechanism=Symbol(fields.get("mechanism", "")))
+
+
+def _sasl_outcome(fields: _Fields) -> SaslOutcome:
+    return SaslOutcome(code=_CODES.get(fields.get("code"), SaslCode.SYS))
+
+
+def _error(fields: _Fields) -> Error | None:
+    held = fields.get("error")
+    if held is None or "condition" not in held:
+        return None
+    return Error(condition=Symbol(held["condition"]), description=held.get("description"))
 
 
 _STATES: Final[dict[str | None, Any]] = {
@@ -268,45 +225,36 @@ _STATES: Final[dict[str | None, Any]] = {
 }
 
 
-def _states(column: Any) -> Column:
-    """Delivery states, without what is in them but for the outcome in a transaction."""
-    parts = _parts(column)
-    kinds = parts["kind"].to_pylist()
-    if "transactional-state" not in kinds:
-        return [_STATES.get(kind, kind) for kind in kinds]
-    transactional = _parts(parts["transactional_state"])
-    outcomes = _parts(transactional["outcome"])["kind"].to_pylist()
-    return [
-        TransactionalState(txn_id=b"", outcome=_STATES.get(outcome))
-        if kind == "transactional-state"
-        else _STATES.get(kind, kind)
-        for kind, outcome in zip(kinds, outcomes, strict=True)
-    ]
+def _state(held: _Fields | None) -> Any:
+    """A delivery state, without what is in it but for the outcome in a transaction."""
+    if held is None:
+        return None
+    kind = held.get("kind")
+    if kind == "transactional-state":
+        outcome = held.get("transactional_state", {}).get("outcome", {})
+        return TransactionalState(txn_id=b"", outcome=_STATES.get(outcome.get("kind")))
+    return _STATES.get(kind, kind)
 
 
-def _always(fields: _Fields) -> list[Any]:
+def _always(made: Any) -> Callable[[_Fields], Any]:
     """Of these, it only matters that they were sent."""
-    return []
+    return lambda fields: made
 
 
-_EMPTY: Final[dict[str, Any]] = {
-    "sasl_mechanisms": SaslMechanisms(sasl_server_mechanisms=[]),
-    "sasl_challenge": SaslChallenge(challenge=b""),
-    "sasl_response": SaslResponse(response=b""),
+PERFORMATIVES: Final[dict[str, Callable[[_Fields], Any]]] = {
+    "open": _open,
+    "begin": _begin,
+    "attach": _attach,
+    "flow": _flow,
+    "transfer": _transfer,
+    "disposition": _disposition,
+    "detach": _detach,
+    "end": _end,
+    "close": _close,
+    "sasl-mechanisms": _always(SaslMechanisms(sasl_server_mechanisms=[])),
+    "sasl-init": _sasl_init,
+    "sasl-challenge": _always(SaslChallenge(challenge=b"")),
+    "sasl-response": _always(SaslResponse(response=b"")),
+    "sasl-outcome": _sasl_outcome,
 }
-_BUILDERS: Final[dict[str, Callable[[_Fields], list[Any]]]] = {
-    "open": _opens,
-    "begin": _begins,
-    "attach": _attaches,
-    "flow": _flows,
-    "transfer": _transfers,
-    "disposition": _dispositions,
-    "detach": _detaches,
-    "end": _ends,
-    "close": _closes,
-    "sasl_mechanisms": _always,
-    "sasl_init": _sasl_inits,
-    "sasl_challenge": _always,
-    "sasl_response": _always,
-    "sasl_outcome": _sasl_outcomes,
-}
+"""What makes a performative of its fields, by its name."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from .digest import digest
 from .observations import KINDS
 
 __all__ = [
@@ -51,13 +51,13 @@ def connections(observations: DataFrame) -> DataFrame:
 
 
 def sessions(observations: DataFrame) -> DataFrame:
-    """One row a session: its channels, transfers and octets each way, messages a second, the error that ended
-    it.
-    """
+    """One row a session: channels, transfers and octets each way, their rates, the error that ended it."""
     took = _seconds("began", "ended")
     return (
         _of(observations, "session")
         .withColumn("seconds", took)
+        .withColumn("client_transfers_per_second", _per(f.col("client_transfers"), took))
+        .withColumn("server_transfers_per_second", _per(f.col("server_transfers"), took))
         .withColumn("client_octets_per_second", _per(f.col("client_octets"), took))
         .withColumn("server_octets_per_second", _per(f.col("server_octets"), took))
     )
@@ -177,49 +177,41 @@ def owed(observations: DataFrame) -> DataFrame:
     return _of(observations, "owed")
 
 
-def redeliveries(frames: DataFrame) -> DataFrame:
+def redeliveries(observations: DataFrame) -> DataFrame:
     """The transfers of messages that were delivered before, and of deliveries that are resumed.
 
-    A message tells that by the delivery-count of its header, which needs the column ``message``. The columns
-    are those of ``frames`` that tell where a frame is, with ``handle``, ``delivery_id``, ``delivery_tag``,
-    ``delivery_count`` and ``resumed``.
-
-    Raises:
-        ValueError: there is no column ``message``.
+    A message tells that by the delivery-count of its header (``delivery_count``, null where no message is
+    known), so the frames have to be read with the option ``sections``, as they are unless it is turned off;
+    without it only resumed deliveries are found.
     """
-    if "message" not in frames.columns:
-        raise ValueError("the frames have no column 'message': read them with the option sections=true")
-    count, resumed = f.col("message.header.delivery_count"), f.coalesce("transfer.resume", f.lit(False))
+    return _of(observations, "redelivery", "time", "packet", "direction", "offset", "frame")
+
+
+def errors(frames: DataFrame) -> DataFrame:
+    """The errors that the ends told each other, one row each, in any dialect.
+
+    ``name`` is the frame that carried one, ``condition`` what it says: a condition of AMQP 1.0, a reply-code
+    of the class and method dialects, the code of a SASL outcome. What could not be decoded is there too, with
+    the condition "undecodable".
+
+    Args:
+        frames: rows of ``format("amqp_capture")``, or a digest of them.
+    """
     return (
-        frames.where("name = 'transfer'")
-        .where((count > 0) | resumed)
+        digest(frames)
+        .where("condition is not null")
         .select(
             *_PLACE,
-            *("time", "packet", "direction", "offset", "channel"),
-            *("transfer.handle", "transfer.delivery_id", "transfer.delivery_tag"),
-            count.alias("delivery_count"),
-            resumed.alias("resumed"),
+            *("time", "packet", "direction", "offset", "channel", "name", "condition", "description"),
         )
     )
 
 
-def errors(frames: DataFrame) -> DataFrame:
-    """The errors that the ends told each other, one row each, of AMQP 1.0 and 0-9-1.
-
-    ``name`` is the frame that carried one, ``condition`` what it says: a condition of AMQP 1.0, a reply-code
-    of 0-9-1. Frames that could not be decoded are there too, with the condition "undecodable".
-    """
-    found: list[DataFrame] = []
-    for column, condition, description in _CARRIERS:
-        if column in frames.columns:
-            found.append(_errors(frames, f.col(f"{column}.{condition}"), f.col(f"{column}.{description}")))
-    corrupt = f.when(f.col("_corrupt").isNotNull(), f.lit("undecodable"))
-    found.append(_errors(frames, corrupt, f.col("_corrupt.error")))
-    return reduce(DataFrame.unionByName, found)
-
-
 def errors_by_condition(frames: DataFrame) -> DataFrame:
-    """How often each error was told, by frame and condition; first and last time, and one description."""
+    """How often each error was told, by frame and condition, and when first and last; the ``file``,
+    ``stream``, ``packet`` and ``description`` of the first.
+    """
+    first = ("file", "stream", "packet", "description")
     return (
         errors(frames)
         .groupBy("name", "condition")
@@ -227,29 +219,9 @@ def errors_by_condition(frames: DataFrame) -> DataFrame:
             f.count("*").alias("count"),
             f.min("time").alias("first"),
             f.max("time").alias("last"),
-            f.first("description").alias("description"),
+            f.min(f.struct("time", *first)).alias("one"),
         )
-    )
-
-
-_CARRIERS: Final = (
-    ("close", "error.condition", "error.description"),
-    ("end", "error.condition", "error.description"),
-    ("detach", "error.condition", "error.description"),
-    ("disposition", "state.rejected.error.condition", "state.rejected.error.description"),
-    ("connection_close", "reply_code", "reply_text"),
-    ("channel_close", "reply_code", "reply_text"),
-    ("basic_return", "reply_code", "reply_text"),
-)
-"""Columns of performatives and methods that may carry an error, its condition and its description."""
-
-
-def _errors(frames: DataFrame, condition: Column, description: Column) -> DataFrame:
-    return frames.where(condition.isNotNull()).select(
-        *_PLACE,
-        *("time", "packet", "direction", "offset", "channel", "name"),
-        condition.cast("string").alias("condition"),
-        description.alias("description"),
+        .select("name", "condition", "count", "first", "last", *(f"one.{name}" for name in first))
     )
 
 

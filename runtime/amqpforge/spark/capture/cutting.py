@@ -31,27 +31,18 @@ class Outlet:
     """Where frames go.
 
     Attributes:
-        take: takes the octets of a frame of AMQP 1.0, `origin`, `time`, and their offset in the direction;
-            None: nobody wants the frames, only their places.
-        sized: takes the octets that each of these frames has, as a number; None: nobody wants that.
+        take: takes frames of AMQP 1.0 that came together, and the offset of each in the direction; None:
+            nobody wants the frames, only their places.
         origin: where what is cut at present comes from.
         time: when it was captured, in microseconds since 1970.
     """
 
-    __slots__ = ("origin", "sized", "take", "time")
+    __slots__ = ("origin", "take", "time")
 
     def __init__(self) -> None:
-        self.take: Callable[[bytes, Origin, int | None, int], object] | None = None
-        self.sized: Callable[[int], object] | None = None
+        self.take: Callable[[list[bytes], list[int]], object] | None = None
         self.origin: Origin = UNKNOWN
         self.time: int | None = None
-
-    def pass_on(self, octets: bytes, offset: int) -> None:
-        """A frame of AMQP 1.0 that was found in another way than by its size."""
-        if self.take is not None:
-            self.take(octets, self.origin, self.time, offset)
-        if self.sized is not None:
-            self.sized(len(octets))
 
     def __reduce__(self) -> tuple[type[Outlet], tuple[()]]:
         """A copy for elsewhere: whoever takes the frames stays here."""
@@ -92,24 +83,27 @@ class _SelfDescribing(_Cutter, amqp_1_0.Decoder):
         """Cut frames by their sizes; where that ended, and whether no more can be done before more octets
         come.
         """
-        outlet, offset = self.outlet, self._offset
-        take, sized, origin, time = outlet.take, outlet.sized, outlet.origin, outlet.time
+        take, offset = self.outlet.take, self._offset
+        frames, offsets = list[bytes](), list[int]()
         position, length = 0, len(data)
+        is_odd = False
+        self._wanted = _FRAME_HEADER
         while length - position >= _FRAME_HEADER:
             size, data_offset = _unpack_size(data, position)
             if not _FRAME_HEADER <= data_offset * 4 <= size <= MAX_FRAME:
-                return position, False  # A protocol header, perhaps.
+                is_odd = True  # A protocol header, perhaps.
+                break
             end = position + size
             if end > length:
                 self._wanted = size
-                return position, True
+                break
             if take is not None:
-                take(data[position:end], origin, time, offset + position)
-            if sized is not None:
-                sized(size)
+                frames.append(data[position:end])
+                offsets.append(offset + position)
             position = end
-        self._wanted = _FRAME_HEADER
-        return position, True
+        if frames and take is not None:
+            take(frames, offsets)
+        return position, not is_odd
 
 
 class _ClassMethod(_Cutter, class_method.Decoder):

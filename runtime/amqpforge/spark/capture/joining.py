@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
 from amqpforge_protocol.amqp_1_0 import Close, DecodeError, Detach, End, Transfer, decode_frame
 
-__all__ = ["MAX_JOINED", "MAX_MESSAGE", "Joiner", "Way"]
+__all__ = ["MAX_JOINED", "MAX_MESSAGE", "MAX_OPEN", "Joiner", "Way"]
 
 MAX_MESSAGE: Final = 64 * 1024 * 1024
 """Octets of a message that are put together; of a longer one there are the transfers only."""
@@ -14,10 +16,20 @@ MAX_MESSAGE: Final = 64 * 1024 * 1024
 MAX_JOINED: Final = 128 * 1024 * 1024
 """Octets held of all messages that are not complete; the oldest are given up beyond it."""
 
-_TRANSFER: Final = b"\x00\x53\x14"
-_ENDINGS: Final = frozenset((b"\x00\x53\x16", b"\x00\x53\x17", b"\x00\x53\x18"))  # detach, end, close
+MAX_OPEN: Final = 65_536
+"""Deliveries of several transfers that are followed at a time; the oldest is forgotten beyond it."""
+
 _SMALL_ULONG: Final = b"\x00\x53"
-_LIST8: Final = b"\xc0"
+_SMALL_TRANSFER: Final = b"\x00\x53\x14\xc0"
+_FIELDS: Final = 6
+"""Octets from where a transfer begins to its first field, the handle."""
+
+_WIDTHS: Final = {0x43: 1, 0x52: 2, 0x70: 5}
+"""Octets of a uint, by the constructor that it begins with (section 1.6.7)."""
+
+_NUMBERS: Final = frozenset(bytes([constructor]) for constructor in _WIDTHS)
+_MATTERS: Final = (b"\x00\x53\x14", b"\x00\x53\x16", b"\x00\x53\x17", b"\x00\x53\x18")
+"""Where transfers begin, and what ends a link, a session and a connection: detach, end, close."""
 
 Way = tuple[int, str]
 """A direction of a stream: its number, and "c2s" or "s2c"."""
@@ -28,42 +40,53 @@ _Place = tuple[Way, int, int]
 class Joiner:
     """Takes the frames of all directions of a capture, and holds what is not complete."""
 
-    __slots__ = ("_held", "_octets", "_open")
+    __slots__ = ("_held", "_lost", "_octets", "_open")
 
     def __init__(self) -> None:
-        # By direction, channel and handle, the oldest first; None: the message cannot be had any more.
-        self._held: dict[_Place, list[bytes] | None] = {}
-        self._open: dict[Way, int] = {}  # deliveries begun in a direction
+        # By direction, channel and handle, the oldest first: what there is of deliveries, and those whose
+        # message cannot be had any more.
+        self._held: OrderedDict[_Place, list[bytes]] = OrderedDict()
+        self._lost: OrderedDict[_Place, None] = OrderedDict()
+        self._open: dict[Way, dict[int, set[int]]] = {}  # The handles of both, by channel.
         self._octets = 0
 
-    def take(self, way: Way, frame: bytes) -> bytes | None:
-        """The message that this frame completes, or None.
+    def take(self, way: Way, frames: Iterable[bytes]) -> list[bytes | None]:
+        """The message that each of these frames completes, or None.
 
-        ``frame`` is a whole frame. One that cannot be decoded is passed over. An aborted delivery, one whose
-        link, session or connection ends, one that lacks transfers, and one that is larger than is held, gives
-        no message.
+        They are whole frames. One that cannot be decoded is passed over. An aborted delivery, one whose link,
+        session or connection ends, one that lacks transfers, and one that is larger than is held, gives no
+        message.
         """
-        body = frame[4] * 4
-        start = frame[body : body + 3]
-        if start == _TRANSFER and way not in self._open and frame[body + 3 : body + 4] == _LIST8:
-            # Nearly always: a delivery of one transfer. Without a true in its fields there is no more to
-            # come, and it is not aborted.
-            end = body + 5 + frame[body + 4]
-            fields = frame[body + 6 : end]
-            if b"\x41" not in fields and b"\x56" not in fields:
-                return frame[end:] or None
-        if start[:2] == _SMALL_ULONG and start != _TRANSFER and not (way in self._open and start in _ENDINGS):
-            return None
-        return self._decoded(way, frame)
+        found: list[bytes | None] = []
+        for frame in frames:
+            body = frame[4] * 4
+            start = frame[body : body + 4]
+            if start == _SMALL_TRANSFER and way not in self._open and len(frame) > body + _FIELDS:
+                # Nearly always: a delivery of one transfer. With a delivery-id behind the handle it begins
+                # here; without a true in its fields there is no more to come, and it is not aborted.
+                end = body + 5 + frame[body + 4]
+                fields = frame[body + _FIELDS : end]
+                behind = _WIDTHS.get(frame[body + _FIELDS], 0)
+                begins = fields[behind : behind + 1] in _NUMBERS
+                if begins and b"\x41" not in fields and b"\x56" not in fields:
+                    found.append(frame[end:] or None)
+                    continue
+            if start.startswith(_SMALL_ULONG) and not start.startswith(_MATTERS):
+                found.append(None)
+            else:
+                found.append(self._decoded(way, frame))
+        return found
 
     def gap(self, way: Way) -> None:
         """Octets of a direction are missing, perhaps of what is held."""
-        for place in [place for place in self._held if place[0] == way]:
-            self._lose(place)
+        if way in self._open:
+            for place in [place for place in self._held if place[0] == way]:
+                self._lose(place)
 
     def end(self, way: Way) -> None:
         """A direction is over."""
-        self._drop(way, None, None)
+        for channel in list(self._open.get(way, ())):
+            self._end_channel(way, channel)
 
     def _decoded(self, way: Way, frame: bytes) -> bytes | None:
         try:
@@ -74,51 +97,65 @@ class Joiner:
         if isinstance(performative, Transfer):
             return self._transfer((way, channel or 0, performative.handle), performative, found.payload)
         if isinstance(performative, Detach):
-            self._drop(way, channel, performative.handle)
+            self._forget((way, channel or 0, performative.handle))
         elif isinstance(performative, End):
-            self._drop(way, channel, None)
+            self._end_channel(way, channel or 0)
         elif isinstance(performative, Close):
-            self._drop(way, None, None)
+            self.end(way)
         return None
 
     def _transfer(self, place: _Place, transfer: Transfer, payload: bytes) -> bytes | None:
-        is_first = place not in self._held
+        is_first = place not in self._held and place not in self._lost
         if transfer.aborted or (is_first and not transfer.more):
-            self._pop(place)
+            self._forget(place)
             # Without a delivery-id it goes on with a delivery whose beginning is not there.
             return None if transfer.aborted or transfer.delivery_id is None else payload or None
         if is_first:
-            self._held[place] = None if transfer.delivery_id is None else []
-            self._open[place[0]] = self._open.get(place[0], 0) + 1
-        pieces = self._held[place]
+            self._begin(place, is_whole=transfer.delivery_id is not None)
+        pieces = self._held.get(place)
         if pieces is not None:
             pieces.append(payload)
             self._octets += len(payload)
         if not transfer.more:
-            whole = b"".join(self._pop(place) or ())
+            whole = b"".join(pieces or ())
+            self._forget(place)
             return whole if 0 < len(whole) <= MAX_MESSAGE else None
         while self._octets > MAX_JOINED:
-            self._lose(next(place for place, held in self._held.items() if held))
+            self._lose(next(iter(self._held)))
         return None
 
-    def _drop(self, way: Way, channel: int | None, handle: int | None) -> None:
-        """Drop what is held of a direction, of one channel of it, or of one link."""
-        if way in self._open:
-            for place in list(self._held):
-                if place[0] == way and channel in (None, place[1]) and handle in (None, place[2]):
-                    self._pop(place)
+    def _begin(self, place: _Place, *, is_whole: bool) -> None:
+        """A delivery has begun; ``is_whole``: with its first transfer."""
+        if len(self._held) + len(self._lost) >= MAX_OPEN:
+            self._forget(next(iter(self._lost or self._held)))
+        if is_whole:
+            self._held[place] = []
+        else:
+            self._lost[place] = None
+        way, channel, handle = place
+        self._open.setdefault(way, {}).setdefault(channel, set()).add(handle)
 
     def _lose(self, place: _Place) -> None:
         """Give a message up, and remember that the rest of it is to come."""
-        self._octets -= sum(map(len, self._held[place] or ()))
-        self._held[place] = None
+        self._octets -= sum(map(len, self._held.pop(place)))
+        self._lost[place] = None
 
-    def _pop(self, place: _Place) -> list[bytes] | None:
-        if place not in self._held:
-            return None
-        pieces = self._held.pop(place)
-        self._octets -= sum(map(len, pieces or ()))
-        self._open[place[0]] -= 1
-        if not self._open[place[0]]:
-            del self._open[place[0]]
-        return pieces
+    def _end_channel(self, way: Way, channel: int) -> None:
+        for handle in list(self._open.get(way, {}).get(channel, ())):
+            self._forget((way, channel, handle))
+
+    def _forget(self, place: _Place) -> None:
+        """Nothing more comes of what is held of a link, if there is any."""
+        if place in self._lost:
+            del self._lost[place]
+        elif place in self._held:
+            self._octets -= sum(map(len, self._held.pop(place)))
+        else:
+            return
+        way, channel, handle = place
+        channels = self._open[way]
+        channels[channel].remove(handle)
+        if not channels[channel]:
+            del channels[channel]
+        if not channels:
+            del self._open[way]

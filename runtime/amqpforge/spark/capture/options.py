@@ -13,6 +13,8 @@ from amqpforge.capture.reader import FORMATS, Format
 from amqpforge.capture.tcp import Direction
 from amqpforge.spark.options import OptionError, OptionReader
 
+from .rows import Wanted
+
 __all__ = ["OPTIONS", "CaptureOptions"]
 
 OPTIONS: Final = (
@@ -20,6 +22,7 @@ OPTIONS: Final = (
     "paths",
     "dialect",
     "sections",
+    "fields",
     "captureFormat",
     "direction",
     "pathGlobFilter",
@@ -38,9 +41,8 @@ class CaptureOptions:
 
     Attributes:
         paths: files, folders and patterns.
-        dialect: whose frames have columns, and what a connection is taken for whose protocol header was not
-            captured.
-        sections: whether the messages get a column.
+        wanted: the columns; a connection whose protocol header was not captured is taken for one in their
+            dialect.
         format: of the files; "auto" is found out.
         direction: of stream dumps.
         name_pattern: what the name of a file in a folder has to match; None: anything.
@@ -49,8 +51,7 @@ class CaptureOptions:
     """
 
     paths: tuple[str, ...]
-    dialect: str
-    sections: bool
+    wanted: Wanted
     format: Format
     direction: Direction
     name_pattern: str | None
@@ -70,14 +71,24 @@ class CaptureOptions:
         known = sorted(name for name, dialect in dialects().items() if dialect.package)
         return cls(
             paths=_paths(reader),
-            dialect=reader.choice("dialect", known, _USUAL),
-            sections=reader.flag("sections", default=True),
+            wanted=Wanted(
+                reader.choice("dialect", known, _USUAL),
+                reader.flag("sections", default=True),
+                _names(reader.text("fields", "all")),
+            ),
             format=next(one for one in FORMATS if one == form),
             direction="s2c" if direction == "s2c" else "c2s",
             name_pattern=reader.text("pathGlobFilter"),
             partition_octets=reader.octets("maxPartitionBytes", None) or _PARTITION_OCTETS,
             min_partitions=reader.count("minPartitions", None) or os.cpu_count() or 1,
         )
+
+
+def _names(text: str | None) -> frozenset[str] | None:
+    """The names of columns; None: all."""
+    if text is None or text == "all":
+        return None
+    return frozenset(() if text == "none" else (name.strip() for name in text.split(",")))
 
 
 def _paths(reader: OptionReader) -> tuple[str, ...]:

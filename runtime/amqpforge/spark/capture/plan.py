@@ -86,7 +86,7 @@ def tasks(paths: list[str], options: CaptureOptions) -> list[list[Part]]:
 
 def batches(part: Part, options: CaptureOptions) -> Iterator[Any]:
     """The record batches of a part."""
-    rows = Rows(part.path, options.dialect, sections=options.sections)
+    rows = Rows(part.path, options.wanted)
     if part.state is None:
         walk = _beginning(options)
     else:
@@ -98,9 +98,8 @@ def batches(part: Part, options: CaptureOptions) -> Iterator[Any]:
 
 
 def _beginning(options: CaptureOptions) -> Walk:
-    return Walk(
-        options.dialect, options.direction, sections=options.sections and options.dialect == "amqp_1_0"
-    )
+    wanted = options.wanted
+    return Walk(wanted.dialect, options.direction, sections=wanted.sections and wanted.dialect == "amqp_1_0")
 
 
 def _source(file: Readable, packed: bool, remark: Remark) -> Source:

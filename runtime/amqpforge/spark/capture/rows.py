@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-__all__ = ["BATCH_ROWS", "UNKNOWN", "Origin", "Rows", "schema"]
+from amqpforge.spark.options import OptionError
+
+__all__ = ["BATCH_ROWS", "UNKNOWN", "Origin", "Rows", "Wanted", "schema"]
 
 BATCH_ROWS: Final = 10_000
 """Rows of a record batch, about."""
@@ -23,6 +27,7 @@ _OWN: Final = (
     StructField("size", LongType()),
 )
 _MESSAGE: Final = "message"
+_AMQP_1_0: Final = "amqp_1_0"
 _ORIGIN: Final = ("stream", "source", "source_port", "destination", "destination_port", "direction")
 
 Origin = tuple[int | None, str | None, int | None, str | None, int | None, str | None]
@@ -36,91 +41,145 @@ def _package(dialect: str) -> ModuleType:
     return import_module(f"amqpforge_spark.{dialect}")
 
 
-@cache
-def schema(dialect: str, *, sections: bool) -> StructType:
-    """The columns of a capture: the file, the number of the packet that completed the frame, the octets of
-    the frame, and the columns of a frame of the dialect; ``sections``: with the message that it completes.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which columns there are.
+
+    Attributes:
+        dialect: whose frames have columns for what they hold.
+        sections: whether the messages have one.
+        fields: the names of the performatives, methods, controls and commands that have one; None: all.
     """
-    fields = [field for field in _package(dialect).FRAME.fields if sections or field.name != _MESSAGE]
-    return StructType([*_OWN, *fields])
+
+    dialect: str
+    sections: bool
+    fields: frozenset[str] | None = None
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a column of a frame is among them."""
+        if name == _MESSAGE:
+            return self.sections
+        return self.fields is None or name in self.fields or name not in _held(self.dialect)
+
+
+@cache
+def _held(dialect: str) -> frozenset[str]:
+    """The columns of what frames of a dialect can hold: there is one for each kind of that."""
+    fields = _package(dialect).FRAME.fields
+    structs = {field.name for field in fields if isinstance(field.dataType, StructType)}
+    return frozenset(structs - {_MESSAGE, "protocol_header", "_corrupt"})
+
+
+@cache
+def schema(wanted: Wanted) -> StructType:
+    """The columns of a capture: the file, the number of the packet that completed the frame, the octets of
+    the frame, and the columns of a frame of the dialect.
+
+    Raises:
+        OptionError: the dialect has nothing of a name in ``fields``.
+    """
+    held = _held(wanted.dialect)
+    unknown = sorted((wanted.fields or frozenset()) - held)
+    if unknown:
+        near = get_close_matches(unknown[0], held, 3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f", such as {', '.join(sorted(held)[:3])}"
+        raise OptionError(
+            "fields",
+            f"is all, none, or names of columns of {wanted.dialect}, and {unknown[0]!r:.80} is none{hint}",
+        )
+    return StructType(
+        [*_OWN, *(field for field in _package(wanted.dialect).FRAME.fields if field.name in wanted)]
+    )
+
+
+class _Dialect(NamedTuple):
+    """The frames of one dialect: their columns; for each its packet, and the octets that it has."""
+
+    columns: Any
+    packets: list[int | None]
+    sizes: list[int | None]
 
 
 class Rows:
     """The rows of one file.
 
     Attributes:
-        sizes: of the frames of each dialect, in octets, one for each row of it; None for what is no frame.
+        packet: the number of the packet that brings what comes next; None: none does.
     """
 
-    def __init__(self, file: str, dialect: str, *, sections: bool) -> None:
-        """``dialect`` decides the columns; of frames in others there are those that all have."""
+    def __init__(self, file: str, wanted: Wanted) -> None:
+        """Of frames in other dialects than ``wanted`` has there are the columns that all have."""
+        self.packet: int | None = None
         self._file = file
-        self._dialect = dialect
-        self._sections = sections
-        self._columns: dict[str, Any] = {}
-        self._packets: dict[str, list[int | None]] = {}
-        self.sizes: dict[str, list[int | None]] = {}
+        self._wanted = wanted
+        self._dialects: dict[str, _Dialect] = {}
         self._ends: list[tuple[int | None, int | None, Origin, int, str]] = []
         self._octets = 0
+        self._count = 0
 
-    def of(self, dialect: str) -> Any:
-        """The ``FrameColumns`` of a dialect; whoever appends to them adds to `sizes`, and calls `close`
-        soon.
+    def extend(
+        self,
+        frames: list[bytes],
+        offsets: list[int],
+        origin: Origin,
+        time: int | None,
+        messages: Sequence[bytes | None],
+    ) -> None:
+        """Frames of AMQP 1.0 that came together, each with the message that it completes, if messages are
+        wanted.
         """
-        found = self._columns.get(dialect)
-        if found is None:
-            self._packets[dialect] = []
-            self.sizes[dialect] = []
-            found = self._columns[dialect] = _package(dialect).FrameColumns()
-        return found
+        columns = self._of(_AMQP_1_0, len(frames), map(len, frames))
+        columns.extend(frames, offsets, origin, time, messages)
 
     def frame(self, octets: bytes, origin: Origin, time: int | None, offset: int, dialect: str) -> None:
         """A frame or protocol header, without a message."""
-        self.of(dialect).append(octets, origin, time, offset)
-        self.sizes[dialect].append(len(octets))
+        self._of(dialect, 1, [len(octets)]).append(octets, origin, time, offset)
 
     def error(self, reason: str, origin: Origin, time: int | None, offset: int | None, dialect: str) -> None:
         """Something that is no frame."""
-        self.of(dialect).append_error(b"", reason, origin, time, offset)
-        self.sizes[dialect].append(None)
+        self._of(dialect, 1, [None]).append_error(b"", reason, origin, time, offset)
 
-    def end(self, packet: int | None, time: int | None, origin: Origin, offset: int, *, closed: bool) -> None:
+    def end(self, time: int | None, origin: Origin, offset: int, *, closed: bool) -> None:
         """A direction is over: it was closed, or else the capture is."""
-        self._ends.append((packet, time, origin, offset, "closed" if closed else "cut"))
+        self._ends.append((self.packet, time, origin, offset, "closed" if closed else "cut"))
+        self._count += 1
 
-    def close(self, packet: int | None, octets: int) -> bool:
-        """What was appended since the last call came with this packet, from so many octets; whether there is
-        enough for a batch.
-        """
+    def is_full(self, octets: int) -> bool:
+        """Whether there is enough for a batch; what came since the last call took so many octets."""
         self._octets += octets
-        count = 0
-        for dialect, columns in self._columns.items():
-            packets = self._packets[dialect]
-            more = len(columns) - len(packets)
-            if more:
-                packets += [packet] * more
-            count += len(packets)
-        return count >= BATCH_ROWS or self._octets >= _BATCH_OCTETS or len(self._ends) >= BATCH_ROWS
+        return self._count >= BATCH_ROWS or self._octets >= _BATCH_OCTETS
+
+    def _of(self, dialect: str, count: int, sizes: Iterable[int | None]) -> Any:
+        """The ``FrameColumns`` of a dialect, for so many rows more; ``sizes`` are those of the frames in
+        octets, None for what is no frame.
+        """
+        found = self._dialects.get(dialect)
+        if found is None:
+            found = self._dialects[dialect] = _Dialect(_package(dialect).FrameColumns(), [], [])
+        found.packets.extend([self.packet] * count)
+        found.sizes.extend(sizes)
+        self._count += count
+        return found.columns
 
     def batches(self) -> Iterator[Any]:
         """The rows so far as record batches: one a dialect, and one of the ends; there are none left then."""
-        self._octets = 0
-        for dialect, packets in self._packets.items():
+        self._octets = self._count = 0
+        for columns, packets, sizes in self._dialects.values():
             if packets:
-                frames = self._columns[dialect].finish()
+                frames = columns.finish()
                 found = dict(zip(frames.schema.names, frames.columns, strict=True))
                 found["packet"] = pa.array(packets, pa.int64())
-                found["size"] = pa.array(self.sizes[dialect], pa.int64())
+                found["size"] = pa.array(sizes, pa.int64())
                 yield self._batch(found, len(packets))
                 packets.clear()
-                self.sizes[dialect].clear()
+                sizes.clear()
         if self._ends:
             yield self._batch(_end_columns(self._ends), len(self._ends))
             self._ends.clear()
 
     def _batch(self, found: dict[str, Any], count: int) -> Any:
         """A batch of these columns; nulls in all others, and in those that have another type here."""
-        target = _arrow(self._dialect, self._sections)
+        target = _arrow(self._wanted)
         found["file"] = pa.repeat(pa.scalar(self._file), count)
         arrays = []
         for field in target:
@@ -147,7 +206,6 @@ def _end_columns(ends: list[tuple[int | None, int | None, Origin, int, str]]) ->
 
 
 @cache
-def _arrow(dialect: str, sections: bool) -> Any:
+def _arrow(wanted: Wanted) -> Any:
     own = [pa.field("file", pa.string()), pa.field("packet", pa.int64()), pa.field("size", pa.int64())]
-    fields = [field for field in _package(dialect).FRAME_SCHEMA if sections or field.name != _MESSAGE]
-    return pa.schema([*own, *fields])
+    return pa.schema([*own, *(one for one in _package(wanted.dialect).FRAME_SCHEMA if one.name in wanted)])

@@ -25,13 +25,12 @@ class CaptureDataSource(DataSource):
         return "amqp_capture"
 
     def schema(self) -> StructType:
-        """The columns, by the options ``dialect`` and ``sections``.
+        """The columns, by the options ``dialect``, ``sections`` and ``fields``.
 
         Raises:
             OptionError: an option is not known, or wrong.
         """
-        options = CaptureOptions.read(self.options)
-        return schema(options.dialect, sections=options.sections)
+        return schema(CaptureOptions.read(self.options).wanted)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What plans and runs the tasks.

@@ -39,6 +39,9 @@ _PIECE: Final = 64 * 1024  # octets of a stream dump at a time
 _LIMITS: Final = TcpLimits(streams=16_384)
 _AMQP_1_0: Final = "amqp_1_0"
 
+_Flow = tuple[Way, Origin, Connection]
+"""What is known of a direction of a connection."""
+
 
 class Walk:
     """What is known of the connections of a file at some place in it.
@@ -58,7 +61,6 @@ class Walk:
         """
         self.packets = 0
         self.offset = 0
-        self._packet: int | None = None
         self._dialect = dialect
         self._direction: Direction = direction
         self._assembler = Assembler(_LIMITS)
@@ -67,11 +69,11 @@ class Walk:
         self._joiner = Joiner() if sections else None
         self._outlet = Outlet()
         self._rows: Rows | None = None
-        self._origins: dict[Way, Origin] = {}
+        self._flows: dict[Half, _Flow] = {}
         self._way: Way = (0, direction)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_rows": None, "_origins": {}}
+        return {**self.__dict__, "_rows": None, "_flows": {}}
 
     def rows(self, source: Source, form: Format, rows: Rows | None, *, is_last: bool) -> Iterator[Any]:
         """Go on with what `source` has, to its end, and yield record batches of what is found.
@@ -87,8 +89,8 @@ class Walk:
         steps = self._packets(source, form, is_last) if form in PACKET_READERS else self._dump(source, form)
         damage: CaptureError | None = None
         try:
-            for packet, octets in steps:
-                if rows is not None and rows.close(packet, octets):
+            for octets in steps:
+                if rows is not None and rows.is_full(octets):
                     yield from rows.batches()
         except CaptureError as error:
             damage = error
@@ -97,7 +99,6 @@ class Walk:
         if damage is not None:
             self.remark(str(damage))
         if rows is not None:
-            rows.close(None, 0)
             yield from rows.batches()
 
     def remark(self, text: str) -> None:
@@ -107,21 +108,23 @@ class Walk:
 
     # --- packets and pieces ---
 
-    def _packets(self, source: Source, form: Format, is_last: bool) -> Iterator[tuple[int, int]]:
+    def _packets(self, source: Source, form: Format, is_last: bool) -> Iterator[int]:
         read, feed, take = self._segments.read, self._assembler.feed, self._event
         remark = self.remark if is_last else _ignore
+        rows = self._rows
         for time, link_type, data in PACKET_READERS[form](source, remark):
             self.packets += 1
-            self._packet = self.packets
             segment = read(link_type, data)
             if segment is not None:
                 events = feed(time, segment)
                 if events:
+                    if rows is not None:
+                        rows.packet = self.packets
                     for event in events:
                         take(event)
-                    yield self.packets, len(data)
+                    yield len(data)
 
-    def _dump(self, source: Source, form: Format) -> Iterator[tuple[None, int]]:
+    def _dump(self, source: Source, form: Format) -> Iterator[int]:
         read = unhex(source.read) if form == "hex" else source.read
         connection = self._connections.get(0) or self._connection(0, beginning=False)
         way = self._way = (0, self._direction)
@@ -129,11 +132,12 @@ class Walk:
         while piece := read(_PIECE):
             self._records(connection.data(way[1], self.offset, None, piece))
             self.offset += len(piece)
-            yield None, len(piece)
+            yield len(piece)
 
     def _finish(self, form: Format) -> None:
         """The file is over: what shows only now came with no packet."""
-        self._packet = None
+        if self._rows is not None:
+            self._rows.packet = None
         if form in PACKET_READERS:
             for event in self._assembler.finish():
                 self._event(event)
@@ -142,38 +146,35 @@ class Walk:
         elif (connection := self._connections.get(0)) is not None:
             self._records(connection.end(self._direction, self.offset, None, False))
             if self._rows is not None:
-                self._rows.end(None, None, self._outlet.origin, self.offset, closed=False)
+                self._rows.end(None, self._outlet.origin, self.offset, closed=False)
 
     def _event(self, event: Event) -> None:
         half, offset, time = event.half, event.offset, event.time
-        number, direction = half.stream.number, half.direction
-        way = self._way = (number, direction)
+        found = self._flows.get(half) or self._flow(half)
         outlet = self._outlet
-        outlet.origin = self._origins.get(way) or self._origin(way, half)
+        way, outlet.origin, connection = found
         outlet.time = None if time is None else time // 1000
-        connection = self._connections.get(number) or self._connection(
-            number, beginning=half.stream.handshake
-        )
+        self._way = way
         if isinstance(event, Data):
-            records = connection.data(direction, offset, time, event.data)
+            records = connection.data(half.direction, offset, time, event.data)
             if records:
                 self._records(records)
             return
         joiner = self._joiner
         if isinstance(event, Gap):
-            self._records(connection.gap(direction, offset, time, event.length))
+            self._records(connection.gap(half.direction, offset, time, event.length))
             if joiner is not None:
                 joiner.gap(way)
             return
-        self._records(connection.end(direction, offset, time, event.closed))
+        self._records(connection.end(half.direction, offset, time, event.closed))
         if self._rows is not None:
-            self._rows.end(self._packet, outlet.time, outlet.origin, offset, closed=event.closed)
+            self._rows.end(outlet.time, outlet.origin, offset, closed=event.closed)
         if joiner is not None:
             joiner.end(way)
         if all(half.ended for half in half.stream.halves):
-            del self._connections[number]
-            for name in ("c2s", "s2c"):
-                self._origins.pop((number, name), None)
+            del self._connections[half.stream.number]
+            for one in half.stream.halves:
+                self._flows.pop(one, None)
 
     def _connection(self, number: int, *, beginning: bool) -> Connection:
         made = self._connections[number] = Connection(
@@ -181,34 +182,31 @@ class Walk:
         )
         return made
 
-    def _origin(self, way: Way, half: Half) -> Origin:
+    def _flow(self, half: Half) -> _Flow:
         stream = half.stream
         client, server = stream.client, stream.server
-        ends = (client, server) if way[1] == "c2s" else (server, client)
+        ends = (client, server) if half.direction == "c2s" else (server, client)
         (source, source_port), (destination, destination_port) = ends
-        origin = (way[0], source, source_port, destination, destination_port, way[1])
-        self._origins[way] = origin
-        return origin
+        origin = (stream.number, source, source_port, destination, destination_port, half.direction)
+        connection = self._connections.get(stream.number) or self._connection(
+            stream.number, beginning=stream.handshake
+        )
+        found = self._flows[half] = ((stream.number, half.direction), origin, connection)
+        return found
 
     # --- what is found ---
 
     def _connect(self, rows: Rows | None) -> None:
         """Lead the frames of AMQP 1.0 to `rows`, and the joiner."""
         outlet, joiner = self._outlet, self._joiner
-        outlet.sized = outlet.take = append = None
-        if rows is not None:
-            outlet.take = append = rows.of(_AMQP_1_0).append
-            outlet.sized = rows.sizes[_AMQP_1_0].append
-        if joiner is None:
-            return
-        join = joiner.take
+        extend = None if rows is None else rows.extend
 
-        def take(octets: bytes, origin: Origin, time: int | None, offset: int) -> None:
-            message = join(self._way, octets)
-            if append is not None:
-                append(octets, origin, time, offset, message)
+        def take(frames: list[bytes], offsets: list[int]) -> None:
+            messages = () if joiner is None else joiner.take(self._way, frames)
+            if extend is not None:
+                extend(frames, offsets, outlet.origin, outlet.time, messages)
 
-        outlet.take = take
+        outlet.take = None if extend is None and joiner is None else take
 
     def _records(self, records: list[Record]) -> None:
         """Headers and errors, and frames that were found by searching or are of other dialects."""
@@ -217,7 +215,8 @@ class Walk:
         for record in records:
             dialect = self._package(record)
             if record.octets and dialect == _AMQP_1_0:
-                outlet.pass_on(record.octets, record.offset)
+                if outlet.take is not None:
+                    outlet.take([record.octets], [record.offset])
             elif rows is None:
                 continue
             elif record.octets:

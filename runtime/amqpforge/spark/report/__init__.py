@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .build import build
 from .gather import STEPS, gather
-from .making import report
+from .making import NotReported, check, report
 from .page import write_page
 
-__all__ = ["STEPS", "build", "gather", "report", "write_page"]
+__all__ = ["STEPS", "NotReported", "build", "check", "gather", "report", "write_page"]

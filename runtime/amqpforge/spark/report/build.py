@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import conversations
 from .charts import charts, moment
-from .content import Cell, Column, Content, Conversation, Finding, Table, Tile
+from .content import Content, Conversation, Finding, Mood, Tile, shortened
+from .gather import FOLLOWED
+from .tables import ends_of, file_of, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -32,22 +34,24 @@ def build(found: Gathered) -> Content:
     talks = [
         Conversation(
             conversations.title_of(row, several),
-            _end(row["client"], row["client_container"]),
-            _end(row["server"], row["server_container"]),
+            ends_of(row["client"], row["client_container"]),
+            ends_of(row["server"], row["server_container"]),
             conversations.sequence(row, rows[row["file"], row["stream"]], blame, found.schema),
         )
         for row in drawn
     ]
-    findings = _findings(found, places)
+    findings = _findings(found, places, several)
+    listed = len(found.violations)
     return Content(
         title=_title(found),
         subtitle=_subtitle(found),
         tiles=_tiles(found),
+        notes=_notes(found),
+        praise=_praise(found),
         findings=findings[:_FINDINGS],
-        more_findings=max(0, found.violation_count - len(found.violations))
-        + max(0, len(findings) - _FINDINGS),
+        more_findings=max(0, _violation_count(found) - listed) + max(0, len(findings) - _FINDINGS),
         charts=charts(found),
-        tables=[table for table in _tables(found, several) if table.rows],
+        tables=[table for table in tables(found, several) if table.rows],
         conversations=talks,
     )
 
@@ -88,34 +92,65 @@ def _octets(count: int) -> str:
 
 
 def _tiles(found: Gathered) -> list[Tile]:
-    deliveries = sum(row["count"] for row in found.outcomes)
+    sums = list(found.frames.values())
     tiles = [
-        Tile(f"{found.connection_count:,}", "connection" if found.connection_count == 1 else "connections"),
-        Tile(f"{sum(row['count'] for row in found.frames):,}", "frames"),
-        Tile(_octets(sum(row["octets"] or 0 for row in found.frames)), "in frames"),
+        _counted(found.connection_count, "connection", "connections"),
+        _counted(sum(count for count, _ in sums), "frame", "frames"),
+        Tile(_octets(sum(octets for _, octets in sums)), "in frames"),
     ]
-    if deliveries:
-        tiles.append(Tile(f"{deliveries:,}", "delivery" if deliveries == 1 else "deliveries"))
-    if found.percentiles is not None and found.percentiles["p50"] is not None:
+    if found.outcomes:
+        tiles.append(_counted(found.outcomes.total(), "delivery", "deliveries"))
+    if found.percentiles is not None:
         tiles.append(Tile(duration(found.percentiles["p50"]), "until half were settled"))
         tiles.append(Tile(duration(found.percentiles["p99"]), "until 99 % were settled"))
-    errors = sum(row["count"] for row in found.errors)
-    tiles.append(
-        Tile(f"{errors:,}", "error told" if errors == 1 else "errors told", "bad" if errors else "good")
-    )
-    if "amqp_1_0" in found.dialects:
-        wrong = found.violation_count
-        tiles.append(
-            Tile(
-                f"{wrong:,}",
-                "violation of the protocol" if wrong == 1 else "violations of the protocol",
-                "bad" if wrong else "good",
-            )
-        )
+    tiles.append(_counted(found.redelivered, "redelivery", "redeliveries"))
+    unreadable = sum(row["count"] for row in found.errors if row["condition"] == "undecodable")
+    errors = sum(row["count"] for row in found.errors) - unreadable
+    if unreadable:
+        tiles.append(_counted(unreadable, "place cannot be read", "places cannot be read", "bad"))
+    tiles.append(_counted(errors, "error told", "errors told", "bad" if errors else "good"))
+    if found.dialect == FOLLOWED and FOLLOWED in found.dialects:
+        wrong = _violation_count(found)
+        mood: Mood = "bad" if wrong else "good"
+        tiles.append(_counted(wrong, "violation of the protocol", "violations of the protocol", mood))
     return tiles
 
 
-def _findings(found: Gathered, places: dict[tuple[Any, Any], int]) -> list[Finding]:
+def _counted(count: int, one: str, several: str, mood: Mood = "") -> Tile:
+    return Tile(f"{count:,}", one if count == 1 else several, mood)
+
+
+def _violation_count(found: Gathered) -> int:
+    return found.counts.get("violation", 0)
+
+
+def _notes(found: Gathered) -> list[str]:
+    """What is not on the page, and how to see it."""
+    notes = []
+    if found.dialect != FOLLOWED:
+        notes.append(
+            f"Latency, credit, windows and violations are found out for {FOLLOWED} only. "
+            f"Of {found.dialect} there are connections, frames, errors and conversations."
+        )
+    for name, count in sorted(found.dialects.items()):
+        if name and name != found.dialect:
+            notes.append(
+                f"{count:,} frames are on connections of {name}. They are counted and drawn without their "
+                f"fields, and their errors are not looked for: amqpforge report --dialect {name} shows those."
+            )
+    if found.foreign:
+        were = "connection was" if found.foreign == 1 else "connections were"
+        notes.append(f"{found.foreign:,} other {were} captured with nothing that can be read as AMQP.")
+    return notes
+
+
+def _praise(found: Gathered) -> str:
+    if found.dialect != FOLLOWED or FOLLOWED not in found.dialects:
+        return "No error was told."
+    return "No error was told, and nothing broke the protocol."
+
+
+def _findings(found: Gathered, places: dict[tuple[Any, Any], int], several: bool) -> list[Finding]:
     alike: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in found.violations:
         alike[row["end"], row["rule"], row["text"]].append(row)
@@ -124,201 +159,23 @@ def _findings(found: Gathered, places: dict[tuple[Any, Any], int]) -> list[Findi
         first = rows[0]
         place = places.get((first["file"], first["stream"]))
         times = "" if len(rows) == 1 else f"{len(rows):,} times, first "
-        where = f"{times}in frame {first['frame']:,}{_named(first['name'])} of connection {first['stream']}"
+        file = f" of {file_of(first)}" if several else ""
+        frame = f"frame {first['frame']:,}{_named(first['name'])}"
+        where = f"{times}in {frame} of connection {first['stream']}{file}"
         findings.append(Finding(f"The {end} broke the protocol", f"{where}, rule {rule}: {text}", place))
-    seen: set[tuple[Any, Any]] = set()
-    for row in found.error_frames:
-        what = row["name"], row["condition"]
-        if what in seen:
-            continue
-        seen.add(what)
-        count = next((one["count"] for one in found.errors if (one["name"], one["condition"]) == what), 1)
-        times = "" if count == 1 else f", {count:,} times"
-        text = f"{row['condition']}{times}{': ' if row['description'] else ''}{row['description'] or ''}"
+    for row in found.errors:
+        times = "" if row["count"] == 1 else f", {row['count']:,} times"
+        told = f": {shortened(row['description'])}" if row["description"] else ""
         place = places.get((row["file"], row["stream"]))
-        findings.append(Finding(f"{(row['name'] or 'a frame').capitalize()} with an error", text, place))
+        title = f"{(row['name'] or 'a frame').capitalize()} with an error"
+        if row["condition"] == "undecodable":
+            title = "What could not be read"
+        findings.append(Finding(title, f"{shortened(row['condition'])}{times}{told}", place))
     return findings
 
 
 def _named(name: str | None) -> str:
     return "" if name is None else f" ({name})"
-
-
-def _tables(found: Gathered, several: bool) -> list[Table]:
-    return [
-        _connections(found, several),
-        _links(found),
-        _names(found),
-        _errors(found),
-        _violations(found),
-        _slowest(found),
-        _waits(found),
-    ]
-
-
-_WHERE: Final = (Column("File"), Column("Connection", "number"))
-
-
-def _where(row: Row) -> tuple[Cell, Cell]:
-    return str(row["file"]).rpartition("/")[2], row["stream"]
-
-
-def _connections(found: Gathered, several: bool) -> Table:
-    columns = (
-        *(_WHERE if several else _WHERE[1:]),
-        *(Column("Client"), Column("Server"), Column("Dialect"), Column("Began", "time")),
-        *(Column("Lasted, s", "number", 3), Column("Frames", "number"), Column("Octets", "number")),
-        *(Column("Deliveries", "number"), Column("Unsettled", "number"), Column("Violations", "number")),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for row in found.connections:
-        lasted = None if row["began"] is None else (row["ended"] - row["began"]) / 1e6
-        rows.append(
-            (
-                *(_where(row) if several else (row["stream"],)),
-                *(_end(row["client"], row["client_container"]), _end(row["server"], row["server_container"])),
-                *(row["dialect"], _time(row["began"]), lasted, row["frames"], row["octets"]),
-                *(row["deliveries"], row["unsettled"], row["violations"]),
-            )
-        )
-    bad = frozenset(
-        place for place, row in enumerate(found.connections) if row["violations"] or row["undecodable"]
-    )
-    note = _cut(len(rows), found.connection_count)
-    return Table("connections", "Connections", note, columns, rows, bad)
-
-
-def _links(found: Gathered) -> Table:
-    columns = (
-        *_WHERE,
-        *(Column("Link"), Column("Sender"), Column("Source"), Column("Target")),
-        *(Column("Deliveries", "number"), Column("Octets", "number"), Column("Deliveries/s", "number", 1)),
-        *(Column("Outcomes"), Column("Unsettled", "number"), Column("At most", "number"), Column("Error")),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *_where(row),
-            *(row["link"], row["sender"], row["source"], row["target"]),
-            *(row["deliveries"], row["octets"], row["deliveries_per_second"]),
-            ", ".join(f"{count:,} {outcome}" for outcome, count in sorted((row["outcomes"] or {}).items())),
-            *(row["unsettled"], row["most_unsettled"], _joined(row["condition"], row["description"])),
-        )
-        for row in found.links
-    ]
-    bad = frozenset(place for place, row in enumerate(found.links) if row["condition"] or row["refused"])
-    note = "Each time a link was attached; “at most” is how many deliveries were unsettled at a time. "
-    return Table("links", "Links", note + _cut(len(rows)), columns, rows, bad)
-
-
-def _names(found: Gathered) -> Table:
-    columns = (Column("Frame"), Column("Count", "number"), Column("Octets", "number"))
-    rows: list[tuple[Cell, ...]] = [(row["name"], row["count"], row["octets"]) for row in found.frames]
-    return Table("frames", "Frames by name", "", columns, rows)
-
-
-def _errors(found: Gathered) -> Table:
-    columns = (
-        *(Column("Frame"), Column("Condition"), Column("Count", "number")),
-        *(Column("First", "time"), Column("Last", "time"), Column("One description")),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *(row["name"], row["condition"], row["count"]),
-            *(_time(row["first"]), _time(row["last"]), row["description"]),
-        )
-        for row in found.errors
-    ]
-    return Table(
-        "errors", "Errors by condition", "What the ends told each other. " + _cut(len(rows)), columns, rows
-    )
-
-
-def _violations(found: Gathered) -> Table:
-    columns = (
-        *_WHERE,
-        *(Column("Frame", "number"), Column("Packet", "number"), Column("Time", "time"), Column("Name")),
-        *(Column("Blamed"), Column("Rule"), Column("Condition"), Column("What was wrong")),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *_where(row),
-            *(row["frame"], row["packet"], _time(row["time"]), row["name"]),
-            *(row["end"], row["rule"], row["condition"], row["text"]),
-        )
-        for row in found.violations
-    ]
-    note = "“Frame” is the number among the frames of its connection. " + _cut(
-        len(rows), found.violation_count
-    )
-    return Table("violations", "Violations of the protocol", note, columns, rows, frozenset(range(len(rows))))
-
-
-def _slowest(found: Gathered) -> Table:
-    columns = (
-        *_WHERE,
-        *(Column("Link"), Column("Sender"), Column("Delivery-id", "number"), Column("Began", "time")),
-        *(Column("Settled after, ms", "number", 3), Column("Octets", "number"), Column("Frames", "number")),
-        Column("Outcome"),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *_where(row),
-            *(row["link"], row["sender"], row["delivery_id"], _time(row["began"])),
-            *(row["seconds"] * 1e3, row["octets"], row["transfers"], row["outcome"]),
-        )
-        for row in found.slowest
-    ]
-    bad = frozenset(place for place, row in enumerate(found.slowest) if row["outcome"] == "rejected")
-    return Table("slowest", "Slowest deliveries", _cut(len(rows)), columns, rows, bad)
-
-
-def _waits(found: Gathered) -> Table:
-    columns = (
-        *_WHERE,
-        *(Column("Without"), Column("Sender"), Column("Link"), Column("Began", "time")),
-        *(Column("Lasted, ms", "number", 3), Column("Sent again after, ms", "number", 3)),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *_where(row),
-            *(row["what"], row["sender"], row["link"], _time(row["began"])),
-            *(_milliseconds(row["seconds"]), _milliseconds(row["sent_after"])),
-        )
-        for row in found.waits
-    ]
-    note = (
-        "When a sender might send nothing, for want of a link’s credit or of room in the session’s window. "
-        "Without a length: until the link was over. What was sent at once afterwards had been waiting. "
-    )
-    return Table("waits", "Waits for credit and window", note + _cut(len(rows)), columns, rows)
-
-
-def _cut(shown: int, count: int | None = None) -> str:
-    """What a table leaves out, if it does: lists are cut at 500 rows."""
-    if count is not None:
-        return f"The first {shown:,} of {count:,}." if count > shown else ""
-    return f"The first {shown:,}." if shown >= 500 else ""
-
-
-def _milliseconds(seconds: float | None) -> float | None:
-    return None if seconds is None else seconds * 1e3
-
-
-def _time(micros: int | None) -> str | None:
-    return None if micros is None else f"{moment(micros):%Y-%m-%d %H:%M:%S.%f}"
-
-
-def _end(place: Row | None, container: str | None) -> str:
-    """An end of a connection: its container, then its address and port, as far as they are known."""
-    if place is None or place["source"] is None:
-        return container or "unknown"
-    host = f"[{place['source']}]" if ":" in place["source"] else place["source"]
-    where = f"{host}:{place['source_port']}"
-    return f"{container} ({where})" if container else where
-
-
-def _joined(*words: str | None) -> str:
-    return ": ".join(word for word in words if word)
 
 
 def _key(row: Row) -> tuple[Any, ...]:

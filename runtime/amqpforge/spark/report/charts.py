@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from .gather import LATENCY_STEPS
 
 if TYPE_CHECKING:
+    from pyspark.sql import Row
+
     from .gather import Gathered
 
 __all__ = ["COLOURS", "charts", "moment"]
@@ -38,6 +40,9 @@ COLOURS: Final = {
 _OUTCOMES: Final = {"accepted": _BLUE, "rejected": _RED, "released": _ORANGE, "modified": _PURPLE}
 _MOST_NAMES: Final = 7
 _MOST_SHADES: Final = 60
+_FAINT: Final = "2e"
+_MOST_CREDIT_POINTS: Final = 60
+_DASHES: Final = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FONT: Final = '"Inter", "Segoe UI", "Helvetica Neue", Arial, "Noto Sans", "DejaVu Sans", sans-serif'
 _AXIS: Final = {
@@ -80,7 +85,7 @@ def _layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]
         "font": {"family": _FONT, "size": 13, "color": "#1b1f24"},
         "paper_bgcolor": "#ffffff",
         "plot_bgcolor": "#ffffff",
-        "margin": {"l": 60, "r": 16, "t": 12, "b": 44},
+        "margin": {"l": 60, "r": 28, "t": 12, "b": 44},
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         "hoverlabel": {"font": {"family": _FONT, "size": 13}},
         "bargap": 0.08,
@@ -116,7 +121,7 @@ def _frames(found: Gathered) -> dict[str, Any] | None:
     """Frames in each stretch of time, by name, one on top of the other."""
     if not found.over_time:
         return None
-    most = [row["name"] for row in found.frames[:_MOST_NAMES]]
+    most = list(found.frames)[:_MOST_NAMES]
     counts: dict[str, dict[int, int]] = {name: defaultdict(int) for name in [*most, "others"]}
     for row in found.over_time:
         counts[row["name"] if row["name"] in most else "others"][row["stretch"]] += row["count"]
@@ -175,14 +180,14 @@ def _octets(found: Gathered) -> dict[str, Any] | None:
 
 def _latency(found: Gathered) -> dict[str, Any] | None:
     """How many deliveries took how long, on a scale of logarithms, with the percentiles as lines."""
-    if not found.latency:
+    if not found.timings:
         return None
     outcomes = sorted(
-        {row["outcome"] for row in found.latency}, key=lambda outcome: (outcome != "accepted", outcome)
+        {row["outcome"] for row in found.timings}, key=lambda outcome: (outcome != "accepted", outcome)
     )
     bars = []
     for outcome in outcomes:
-        rows = [row for row in found.latency if row["outcome"] == outcome]
+        rows = [row for row in found.timings if row["outcome"] == outcome]
         bars.append(
             {
                 "type": "bar",
@@ -199,8 +204,8 @@ def _latency(found: Gathered) -> dict[str, Any] | None:
                 "hovertemplate": "%{y:,} in %{customdata}<extra>" + outcome + "</extra>",
             }
         )
-    low = min(row["step"] for row in found.latency) // LATENCY_STEPS
-    high = max(row["step"] for row in found.latency) // LATENCY_STEPS + 1
+    low = min(row["step"] for row in found.timings) // LATENCY_STEPS
+    high = max(row["step"] for row in found.timings) // LATENCY_STEPS + 1
     ticks = [exponent + shift for exponent in range(low, high + 1) for shift in (0, 0.30103, 0.69897)]
     ticks = [tick for tick in ticks if low <= tick <= high]
     if high - low > 2:
@@ -265,34 +270,18 @@ def _duration(seconds: float) -> str:
 
 
 def _credit(found: Gathered) -> dict[str, Any] | None:
-    """The credit of the busiest links; where the first of them had none for long, the ground is shaded."""
+    """The credit of the busiest links; the longest times in which a link had none are shaded."""
     if not found.credit:
         return None
-    points: dict[int, tuple[list[str], list[int]]] = {}
+    rows: dict[int, list[Row]] = defaultdict(list)
     for row in found.credit:
-        times, values = points.setdefault(row["place"], ([], []))
-        for value in dict.fromkeys((row["least"], row["most"])):
-            if value is not None:
-                times.append(_iso(row["time"]))
-                values.append(value)
-    dashes = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
-    lines = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers" if len(points[place][0]) <= 40 else "lines",
-            "name": _link(found, place),
-            "x": points[place][0],
-            "y": points[place][1],
-            "line": {
-                "color": _SERIES[place % len(_SERIES)],
-                "width": 1.8,
-                "dash": dashes[place % len(dashes)],
-            },
-            "marker": {"size": 5},
-            "hovertemplate": "%{y:,}<extra>" + _link(found, place) + "</extra>",
-        }
-        for place in sorted(points)
-    ]
+        rows[row["place"]].append(row)
+    lines = []
+    for place in sorted(rows):
+        title, colour = _link(found, place), _SERIES[place % len(_SERIES)]
+        line = {"color": colour, "width": 1.8, "dash": _DASHES[place % len(_DASHES)]}
+        draw = _band if len(rows[place]) > _MOST_CREDIT_POINTS else _points
+        lines += draw(rows[place], title, line)
     shades = [
         {
             "type": "rect",
@@ -312,6 +301,55 @@ def _credit(found: Gathered) -> dict[str, Any] | None:
     ]
     y = _titled("messages that may be sent", tickformat="~s")
     return {"data": lines, "layout": _layout({"type": "date"}, y, shapes=shades, showlegend=True)}
+
+
+def _points(rows: Sequence[Row], title: str, line: dict[str, Any]) -> list[dict[str, Any]]:
+    """Credit before and behind the flows, as a line."""
+    points = [
+        (_iso(row["time"]), value)
+        for row in rows
+        for value in dict.fromkeys((row["least"], row["most"]))
+        if value is not None
+    ]
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": title,
+            "x": [time for time, _ in points],
+            "y": [value for _, value in points],
+            "line": line,
+            "marker": {"size": 5},
+            "hovertemplate": "%{y:,}<extra>" + title + "</extra>",
+        }
+    ]
+
+
+def _band(rows: Sequence[Row], title: str, line: dict[str, Any]) -> list[dict[str, Any]]:
+    """The least and the most credit of stretches of time, as the edges of a band: a line through all values
+    would fill the figure.
+    """
+    x = [_iso(row["time"]) for row in rows]
+    filled = {"fill": "tonexty", "fillcolor": line["color"] + _FAINT}
+    edges: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
+        ("least", {**line, "width": 0.8}, {}),
+        ("most", line, filled),
+    )
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": title,
+            "legendgroup": title,
+            "showlegend": edge == "most",
+            "x": x,
+            "y": [row[edge] for row in rows],
+            "line": drawn,
+            "hovertemplate": f"{edge} %{{y:,}}<extra>{title}</extra>",
+            **more,
+        }
+        for edge, drawn, more in edges
+    ]
 
 
 def _link(found: Gathered, place: int) -> str:

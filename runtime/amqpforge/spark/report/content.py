@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-__all__ = ["Cell", "Column", "Content", "Conversation", "Finding", "Table", "Tile"]
+__all__ = ["Cell", "Column", "Content", "Conversation", "Finding", "Mood", "Table", "Tile", "shortened"]
 
 Cell = str | int | float | None
+Mood = Literal["", "good", "bad"]
+_MOST_LETTERS: Final = 240
+
+
+def shortened(text: str) -> str:
+    """A text of a peer, cut behind 240 letters: of what it says there may be megabytes."""
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +23,7 @@ class Tile:
 
     value: str
     label: str
-    mood: Literal["", "good", "bad"] = ""
+    mood: Mood = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +72,17 @@ class Conversation:
 
 @dataclass(slots=True)
 class Content:
-    """All that a page shows; `charts` are figures of plotly by the name of their place."""
+    """All that a page shows.
+
+    `notes` say what the page leaves out for the dialects that were captured; `praise` is what stands where
+    findings would if there were any; `charts` are figures of plotly by the name of their place.
+    """
 
     title: str
     subtitle: str
     tiles: list[Tile]
+    notes: list[str]
+    praise: str
     findings: list[Finding]
     more_findings: int
     charts: dict[str, dict[str, Any]]

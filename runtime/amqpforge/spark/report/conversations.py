@@ -7,11 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from .content import shortened
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import DataType
 
-__all__ = ["pick", "sequence", "structs", "title_of"]
+__all__ = ["pick", "sequence", "title_of"]
 
 _CONVERSATIONS: Final = 100
 _FRAMES: Final = 20_000
@@ -19,7 +21,10 @@ _HEAD: Final = 240
 _TAIL: Final = 40
 _NOTABLE: Final = 60
 _MOST_LETTERS: Final = 4_000
+_MOST_JSON: Final = 16 * 1024
+_TOO_LONG: Final = '"too long to be shown"'
 _SHORT: Final = 160
+_LEAST_TEXT: Final = 4
 _ENDINGS: Final = (
     *("close", "end", "detach", "sasl-outcome"),
     *("connection.close", "channel.close", "basic.return", "basic.nack"),
@@ -27,9 +32,10 @@ _ENDINGS: Final = (
 """Frames that may carry an error."""
 
 _KEY: Final = ("file", "stream", "direction", "offset")
+_KEYS: Final = (("file", "string"), ("stream", "int64"), ("direction", "string"), ("offset", "int64"))
 _PROTOCOLS: Final = {0: "AMQP", 2: "TLS", 3: "SASL"}
 _TAGGED: Final = frozenset("kind bool long decimal double string binary timestamp json".split())
-_GOOD_REPLY: Final = 200
+_OUTCOMES: Final = ("sasl-outcome", "connection.sasl-outcome")
 
 #: What may hold a password: a page is for others to see.
 _SECRET: Final = {
@@ -62,8 +68,9 @@ def pick(
     Of a long one these are its beginning and its end, those that broke the protocol or cannot be read,
     and those that end something; 20,000 in all at most. A row says by ``place`` which frame of its connection
     it is, counted from 1, of how many (``total``), and has all ``fields`` as JSON, those of
-    the ``column``.
+    the ``column``, or a text if there are more than 16 KiB of them.
     """
+    import pyarrow as pa
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
@@ -74,50 +81,41 @@ def pick(
     head, tail, notable = (
         min(most, each * most // (_HEAD + _TAIL + _NOTABLE)) for most in (_HEAD, _TAIL, _NOTABLE)
     )
-    wanted = spark.createDataFrame(
-        [(row["file"], row["stream"]) for row in drawn], "file string, stream long"
+    wanted = {name: [row[name] for row in drawn] for name in ("file", "stream", "frames")}
+    keys = {name: [row[name] for row in violations] for name in _KEY}
+    blamed = (
+        spark.createDataFrame(pa.table(keys, pa.schema(list(_KEYS))))
+        .distinct()
+        .withColumn("blamed", f.lit(True))
     )
-    blamed = spark.createDataFrame(
-        list({tuple(row[name] for name in _KEY) for row in violations}),
-        "file string, stream long, direction string, offset long",
-    ).withColumn("blamed", f.lit(True))
-    whole = Window.partitionBy("file", "stream")
-    order = whole.orderBy("packet", "direction", "offset")
+    order = Window.partitionBy("file", "stream").orderBy(f.asc_nulls_last("packet"), "direction", "offset")
     is_notable = (
-        f.col("_corrupt").isNotNull()
+        f.col("condition").isNotNull()
         | f.coalesce("blamed", f.lit(False))
         | f.coalesce(f.col("name").isin(*_ENDINGS), f.lit(False))
     )
-    plain = ("packet", "kind", "channel", "name", "payload_size", "protocol_header", "_corrupt")
-    held = structs(frames)
-    fields = f.coalesce(*[f.to_json(f.col(name)) for name in held]).alias("fields")
-    column = f.coalesce(*[f.when(f.col(name).isNotNull(), f.lit(name)) for name in held]).alias("column")
-    return (
+    plain = ("packet", "kind", "channel", "name", "payload_size", "column", "condition", "description")
+    fields = f.when(f.length("fields") > _MOST_JSON, f.lit(_TOO_LONG)).otherwise(f.col("fields"))
+    rows = (
         frames.where("kind != 'end'")
-        .join(f.broadcast(wanted), ["file", "stream"])
+        .join(f.broadcast(spark.createDataFrame(pa.table(wanted))), ["file", "stream"])
+        .withColumnRenamed("frames", "total")
         .join(f.broadcast(blamed), list(_KEY), "left")
         .withColumn("notable", is_notable)
         .withColumn("place", f.row_number().over(order))
-        .withColumn("total", f.count("*").over(whole))
         .withColumn("rank", f.sum(f.col("notable").cast("int")).over(order))
         .where(
             (f.col("place") <= head)
             | (f.col("place") > f.col("total") - tail)
             | (f.col("notable") & (f.col("rank") <= notable))
         )
-        .select(*_KEY, "place", "total", f.unix_micros("time").alias("time"), *plain, column, fields)
-        .orderBy("file", "stream", "place")
+        .select(
+            *_KEY,
+            *("place", "total", f.unix_micros("time").alias("time"), *plain, fields.alias("fields")),
+        )
         .collect()
     )
-
-
-def structs(frames: DataFrame) -> dict[str, DataType]:
-    """The types of the columns that have the fields of performatives, methods and the like."""
-    from pyspark.sql.types import StructType
-
-    apart = ("protocol_header", "message", "_corrupt")
-    found = (one for one in frames.schema if isinstance(one.dataType, StructType) and one.name not in apart)
-    return {one.name: one.dataType for one in found}
+    return sorted(rows, key=lambda row: (row["file"], row["stream"], row["place"]))
 
 
 def title_of(connection: Row, several: bool) -> str:
@@ -135,7 +133,7 @@ def sequence(
         connection: that of the rows.
         rows: of `pick`, in order.
         blame: what is wrong with a frame, by file, stream, direction and offset.
-        schema: of `structs`.
+        schema: the types of the columns that had the fields.
     """
     frames: list[list[Any]] = []
     before = 0
@@ -154,12 +152,12 @@ def sequence(
 
 def _frame(row: Row, began: int | None, wrong: str | None, schema: Mapping[str, DataType]) -> list[Any]:
     name = row["name"] or row["kind"]
-    fields = _plain(json.loads(row["fields"]), schema.get(row["column"])) if row["fields"] else {}
+    fields = _fields(row, schema)
     for key in _SECRET.get(name, ()):
         if key in fields:
             fields[key] = "(not shown)"
-    if row["protocol_header"] is not None:
-        number, *version = row["protocol_header"]
+    if row["kind"] == "header" and fields:
+        number, *version = fields.values()
         fields = {"protocol": f"{_PROTOCOLS.get(number, number)} {'.'.join(map(str, version))}"}
     error = wrong or _error(row, name, fields)
     return [
@@ -174,30 +172,29 @@ def _frame(row: Row, began: int | None, wrong: str | None, schema: Mapping[str, 
     ]
 
 
+def _fields(row: Row, schema: Mapping[str, DataType]) -> dict[str, Any]:
+    """The fields of a frame, as they are read best."""
+    held = json.loads(row["fields"] or "{}")
+    if isinstance(held, str):
+        return {"fields": held}
+    found: dict[str, Any] = _plain(held, schema.get(row["column"]))
+    return found
+
+
 def _error(row: Row, name: str, fields: Mapping[str, Any]) -> str | None:
     """What a frame says that went wrong, or None."""
-    if row["_corrupt"] is not None:
-        return str(row["_corrupt"]["error"])
-    told = fields.get("error")
-    if name == "disposition":
-        told = _rejection(fields.get("state"))
-    if isinstance(told, Mapping):
-        return ": ".join(str(told[key]) for key in ("condition", "description") if told.get(key))
-    if name == "sasl-outcome" and fields.get("code") not in (None, "ok"):
-        return f"authentication failed: {fields['code']}"
-    code = fields.get("reply_code")
-    if isinstance(code, int) and code != _GOOD_REPLY:
-        return f"{code} {fields.get('reply_text', '')}".strip()
-    return None
+    condition, description = row["condition"], row["description"]
+    if condition is None:
+        return "rejected" if name == "disposition" and _is_rejected(fields.get("state")) else None
+    if condition == "undecodable":
+        return shortened(str(description))
+    if name in _OUTCOMES:
+        return f"authentication failed: {condition}"
+    return ": ".join(map(shortened, filter(None, (condition, description))))
 
 
-def _rejection(state: Any) -> Any:
-    """The error of a rejected delivery; a word where it was rejected without one."""
-    if not isinstance(state, Mapping) or state.get("kind") != "rejected":
-        return None
-    rejected = state.get("rejected")
-    told = rejected.get("error") if isinstance(rejected, Mapping) else None
-    return told or {"condition": "rejected"}
+def _is_rejected(state: Any) -> bool:
+    return isinstance(state, Mapping) and state.get("kind") == "rejected"
 
 
 def _since(time: int | None, began: int | None) -> str:
@@ -248,7 +245,7 @@ def _full(fields: Mapping[str, Any], payload: int) -> str:
 
 
 def _plain(value: Any, kind: DataType | None) -> Any:
-    """A value of Spark's JSON as it is read best: octets in hexadecimal, tagged values as what they are."""
+    """A value of Spark's JSON as it is read best: octets in letters or hexadecimal, tagged values plainly."""
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
 
     if isinstance(kind, StructType) and isinstance(value, dict):
@@ -260,13 +257,21 @@ def _plain(value: Any, kind: DataType | None) -> Any:
     if isinstance(kind, ArrayType) and isinstance(value, list):
         return [_plain(held, kind.elementType) for held in value]
     if isinstance(kind, BinaryType) and isinstance(value, str):
-        return f"0x{base64.b64decode(value).hex()}"
+        return _octets(value)
     return value
+
+
+def _octets(packed: str) -> str:
+    """Octets in hexadecimal; those that are plainly a text as that, in quotes."""
+    octets = base64.b64decode(packed)
+    if len(octets) >= _LEAST_TEXT and octets.isascii() and octets.decode("ascii").isprintable():
+        return f'"{octets.decode("ascii")}"'
+    return f"0x{octets.hex()}"
 
 
 def _untagged(value: Mapping[str, Any]) -> Any:
     """What a tagged value holds, in the column of its kind."""
     held = next((held for key, held in value.items() if key != "kind"), None)
     if "binary" in value:
-        return f"0x{base64.b64decode(value['binary']).hex()}"
+        return _octets(value["binary"])
     return json.loads(held) if "json" in value and isinstance(held, str) else held

@@ -32,7 +32,8 @@ _CHARTS: Final = (
         "credit",
         "credit",
         "Credit over time",
-        "Of the busiest links, before and behind each flow. Where the ground is shaded a link had none.",
+        "Of the six busiest links: before and behind flows, or the least and the most where there are many. "
+        "The longest times in which a link had none are shaded.",
     ),
 )
 _SEARCHED: Final = 12
@@ -104,12 +105,13 @@ def _summary(content: Content) -> str:
     )
     findings = "".join(map(_finding, content.findings))
     if not findings:
-        findings = '<li class="fine">No error was told, and nothing broke the protocol.</li>'
+        findings = f'<li class="fine">{escape(content.praise)}</li>'
+    notes = "".join(f'<li class="note">{escape(note)}</li>' for note in content.notes)
     more = content.more_findings
     rest = f'<p class="soft">And {more:,} more: see the tables below.</p>' if more else ""
     return (
         f'<div id="summary" class="tiles">{tiles}</div>'
-        f'<section><h2>What stands out</h2><ul class="findings">{findings}</ul>{rest}</section>'
+        f'<section><h2>What stands out</h2><ul class="findings">{notes}{findings}</ul>{rest}</section>'
     )
 
 
