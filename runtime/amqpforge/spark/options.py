@@ -1,44 +1,19 @@
-"""The options of ``format("amqp")`` that say where to connect and as whom, for reading and writing alike."""
+"""Reading the options of a data source, as Spark gives them."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
-import ssl
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Final
+from difflib import get_close_matches
+from typing import Final
 
-import amqpforge
 from amqpforge.errors import LocalError
-from amqpforge.sasl import Credentials
-from amqpforge.url import UrlError, parse_url
 
-__all__ = ["CONNECTION_OPTIONS", "ConnectionOptions", "OptionError", "OptionReader"]
-
-CONNECTION_OPTIONS: Final = (
-    "url",
-    "user",
-    "password",
-    "passwordFile",
-    "passwordEnv",
-    "saslMechanisms",
-    "allowInsecurePlain",
-    "hostname",
-    "tlsCa",
-    "tlsCert",
-    "tlsKey",
-    "tlsVerify",
-    "startTimeout",
-)
-"""The names of the options that :meth:`ConnectionOptions.read` takes, as the guide writes them."""
+__all__ = ["OptionError", "OptionReader"]
 
 _SIZE: Final = re.compile(r"(\d{1,18})([kmg]?)", re.IGNORECASE)
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_MOST_SECRET: Final = 1 << 16
-"""Octets of the longest file that is read as a password."""
 
 
 class OptionError(LocalError, ValueError):
@@ -71,7 +46,10 @@ class OptionReader:
         names = {name.lower() for name in known}
         for name in sorted(self._values):
             if name not in names:
-                raise OptionError(name, f"is not known for {purpose}; known are {', '.join(sorted(known))}")
+                near = get_close_matches(name, sorted(known, key=str.lower), n=1)
+                meant = f". Is {near[0]!r} meant?" if near else ""
+                names_known = ", ".join(sorted(known))
+                raise OptionError(name, f"is not known for {purpose}; known are {names_known}{meant}")
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """An option as it is; one that is empty counts as not given."""
@@ -151,177 +129,3 @@ class OptionReader:
         if not (number > 0 and math.isfinite(number)):
             raise OptionError(name, f"is a number of seconds above 0, not {value!r:.80}")
         return number
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
-    """Where to connect and as whom.
-
-    Attributes:
-        urls: where to, without a user; the first that answers is taken.
-        user: who we are; None: nobody in particular.
-        password: as it was given; never shown.
-        password_file: the file that holds it, read by the process that connects.
-        password_env: the environment variable that holds it, in the process that connects.
-        mechanisms: the SASL mechanisms that may be taken; None: the best one.
-        allow_insecure_plain: send a password as it is where others may read it.
-        hostname: the host or virtual host that is wanted, instead of the one in the URL.
-        tls_ca: certificates to trust, instead of those of the system.
-        tls_cert: our certificate.
-        tls_key: its key, if that is in another file.
-        tls_verify: whether the peer's certificate is checked.
-        start_timeout: seconds for which a peer may be absent.
-    """
-
-    urls: tuple[str, ...]
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    password_file: str | None = None
-    password_env: str | None = None
-    mechanisms: tuple[str, ...] | None = None
-    allow_insecure_plain: bool = False
-    hostname: str | None = None
-    tls_ca: str | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    tls_verify: bool = True
-    start_timeout: float = 60.0
-
-    @classmethod
-    def read(cls, options: OptionReader) -> ConnectionOptions:
-        """Take them out of the options of a data source.
-
-        Raises:
-            OptionError: one is wrong, or they do not go together.
-        """
-        urls = tuple(
-            _checked_url(url.strip()) for url in options.required("url", "where to connect").split(",")
-        )
-        secrets = [name for name in ("password", "passwordFile", "passwordEnv") if options.text(name)]
-        if len(secrets) > 1:
-            raise OptionError(secrets[1], f"says again what {secrets[0]!r} says: give one of them")
-        user = options.text("user")
-        if secrets and user is None:
-            raise OptionError(secrets[0], "goes with the option 'user'")
-        if options.text("tlsKey") and not options.text("tlsCert"):
-            raise OptionError("tlsKey", "goes with the option 'tlsCert'")
-        mechanisms = options.text("saslMechanisms")
-        made = cls(
-            urls=urls,
-            user=user,
-            password=options.text("password"),
-            password_file=options.text("passwordFile"),
-            password_env=options.text("passwordEnv"),
-            mechanisms=None if mechanisms is None else tuple(mechanisms.replace(",", " ").upper().split()),
-            allow_insecure_plain=options.flag("allowInsecurePlain", default=False),
-            hostname=options.text("hostname"),
-            tls_ca=options.text("tlsCa"),
-            tls_cert=options.text("tlsCert"),
-            tls_key=options.text("tlsKey"),
-            tls_verify=options.flag("tlsVerify", default=True),
-            start_timeout=options.seconds("startTimeout", 60.0),
-        )
-        if user is not None and not secrets and not made.tls_cert and made.mechanisms is None:
-            raise OptionError("user", "needs one of 'password', 'passwordFile', 'passwordEnv' or 'tlsCert'")
-        try:
-            Credentials(mechanisms=made.mechanisms)
-        except LocalError as error:
-            raise OptionError("saslMechanisms", f"is wrong: {error}") from None
-        return made
-
-    def without_password(self) -> ConnectionOptions:
-        """The same for those who do not connect."""
-        return replace(self, password=None)
-
-    def open(self, **arguments: Any) -> amqpforge.Opening[amqpforge.Connection]:
-        """A connection that is not made again when it is lost; ``arguments`` are those of ``connect``.
-
-        Raises:
-            OptionError: a password or a certificate is not where an option says.
-        """
-        return amqpforge.connect(
-            list(self.urls),
-            credentials=self.credentials(),
-            ssl=self.context(),
-            hostname=self.hostname,
-            reconnect=None,
-            properties={"product": "amqpforge", "platform": "Spark"},
-            **arguments,
-        )
-
-    def credentials(self) -> Credentials | None:
-        """What to show to the server; None: nothing."""
-        if self.user is None and self.tls_cert is None and self.mechanisms is None:
-            return None
-        return Credentials(
-            username=self.user,
-            password=self._secret(),
-            external=self.tls_cert is not None and self.user is None,
-            mechanisms=self.mechanisms,
-            allow_insecure_plain=self.allow_insecure_plain,
-        )
-
-    def context(self) -> ssl.SSLContext | None:
-        """How TLS is to be done; None: as usual, if the URL asks for it."""
-        if not (self.tls_ca or self.tls_cert) and self.tls_verify:
-            return None
-        try:
-            context = ssl.create_default_context(cafile=self.tls_ca)
-        except OSError as error:
-            raise OptionError("tlsCa", f"names no certificates: {error.strerror or error}") from None
-        if not self.tls_verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if self.tls_cert is not None:
-            try:
-                context.load_cert_chain(self.tls_cert, self.tls_key)
-            except OSError as error:
-                raise OptionError(
-                    "tlsCert", f"names no certificate with its key: {error.strerror or error}"
-                ) from None
-        return context
-
-    def _secret(self) -> str | None:
-        if self.password_env is not None:
-            found = os.environ.get(self.password_env)
-            if not found:
-                raise OptionError("passwordEnv", f"names {self.password_env!r}, which is not set here")
-            return found
-        if self.password_file is None:
-            return self.password
-        try:
-            with Path(self.password_file).open("rb") as file:
-                found = file.read(_MOST_SECRET).decode().strip("\r\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise OptionError(
-                "passwordFile", f"names {self.password_file!r}, which cannot be read: {_reason(error)}"
-            ) from None
-        if not found:
-            raise OptionError("passwordFile", f"names {self.password_file!r}, which is empty")
-        return found
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return (error.strerror or "input or output failed") if isinstance(error, OSError) else "it is no text"
-
-
-def _checked_url(text: str) -> str:
-    """A URL that shows nobody anything.
-
-    Raises:
-        OptionError: it is malformed, or has a user.
-    """
-    authority = text.split("://", 1)[-1].split("/", 1)[0]
-    if "@" in authority:
-        raise OptionError(
-            "url", "names a user: give that as 'user', with 'passwordFile' or another of its kind"
-        )
-    try:
-        url = parse_url(text)
-    except UrlError as error:
-        raise OptionError("url", f"is wrong: {error}") from None
-    if url.username is not None or url.password is not None:
-        raise OptionError(
-            "url", "names a user: give that as 'user', with 'passwordFile' or another of its kind"
-        )
-    return text

@@ -29,7 +29,11 @@ def progress(streams: Streams, steps: int) -> Iterator[Progress]:
             yield shown
         return
     lines = _Lines(streams, steps)
-    yield lines
+    try:
+        yield lines
+    except BaseException:
+        lines.fail()
+        raise
     lines.end()
 
 
@@ -48,6 +52,12 @@ class _Lines:
         self._streams.stderr.write(f"[{self._at}/{self._steps}] {step} ... ")
         self._streams.stderr.flush()
         self._began = time.monotonic()
+
+    def fail(self) -> None:
+        """The last step will not be done: what is said of that begins a line."""
+        if self._at:
+            self._streams.stderr.write("failed\n")
+            self._streams.stderr.flush()
 
     def end(self) -> None:
         """The last step is done."""

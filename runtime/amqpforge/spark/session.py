@@ -69,7 +69,7 @@ def local_session(
     with contextlib.ExitStack() as stack:
         home = stack.enter_context(home_for_spark(find_java()))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="amqpforge-spark-")))
-        stack.enter_context(_environment(home, Path(spark.__path__[0])))
+        stack.enter_context(_environment(home, _spark_home(Path(spark.__path__[0]), folder / "spark")))
         tasks = cores or os.cpu_count() or 1
         chosen = {
             "spark.master": f"local[{tasks}]",
@@ -92,6 +92,22 @@ def _pyspark() -> ModuleType:
             f'pyspark cannot be imported ({error}): install it with: pip install "amqpforge[spark]"'
         ) from error
     return pyspark
+
+
+def _spark_home(installed: Path, place: Path) -> Path:
+    """What ``SPARK_HOME`` has to be: a folder at ``place`` with the programs and the jars of a Spark that pip
+    installed.
+
+    The installed folder has pyspark once more, as a zip, which Python workers of a Spark that lives there
+    take it from: each of them then compiles what it imports, for most of a second.
+    """
+    try:
+        place.mkdir()
+        for name in ("bin", "jars"):
+            (place / name).symlink_to(installed / name, target_is_directory=True)
+    except OSError:  # Windows has links only for those that may make them.
+        return installed
+    return place
 
 
 @contextlib.contextmanager

@@ -61,6 +61,7 @@ class Outlet(NodeLink):
         self._copies = source.distribution_mode == StdDistMode.COPY
         self._noted: deque[StoredMessage] = deque(queue.stored() if self._copies else ())
         self._deliveries: dict[OutgoingDelivery, StoredMessage] = {}
+        sender.backlog = self._waiting
         sender.auto_drain = False
         sender.resends = True
 
@@ -120,6 +121,9 @@ class Outlet(NodeLink):
         waiting = sum(1 for one in sender.queue if one.progress is OutgoingDeliveryState.NOT_SENT)
         return sender.link_credit > waiting
 
+    def _waiting(self) -> int:
+        return self.queue.depth
+
     def _send(self, message: StoredMessage, octets: bytes | None = None) -> None:
         payload = message.octets_for(self) if octets is None else octets
         delivery = self.sender.send(payload, message_format=message.message_format)
@@ -135,7 +139,6 @@ class Outlet(NodeLink):
         """The client's flow is in: send, and use up what a drain leaves over."""
         self.queue.dispatch()
         sender = self.sender
-        sender.backlog = self.queue.depth
         if sender.flow_state.drain and not sender.queue and sender.link_credit:
             sender.drained()
 

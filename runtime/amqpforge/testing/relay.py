@@ -212,6 +212,9 @@ class Relay(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._is_closing or self.wire.is_cut
 
+    def can_write_eof(self) -> bool:
+        return False  # The script lets out what it holds until all is closed.
+
     def abort(self) -> None:
         self.wire.abandon()
 

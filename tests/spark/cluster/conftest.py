@@ -69,30 +69,43 @@ def environment(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def standalone(environment: dict[str, str], tmp_path: Path) -> Iterator[str]:
-    """The URL of a master with two workers, each with one core; all end with the test."""
+    """The URL of a master with two workers, each with one core; all end with the test.
+
+    They are started as the guide to clusters says, at our address and on ports that are free.
+    """
+    (master_kind, *master_options), (worker_kind, *worker_options) = _daemons()
     with ExitStack() as running:
-        deploy = "org.apache.spark.deploy"
-        master = running.enter_context(
-            Daemon(environment, tmp_path, f"{deploy}.master.Master", "--port", "0", "--webui-port", "0")
-        )
+        options = (*master_options, "--port", "0", "--webui-port", "0")
+        master = running.enter_context(Daemon(environment, tmp_path, master_kind, *options))
         url = master.first(r"Starting Spark master at (spark://\S+)")
+        *worker_options, theirs = worker_options
+        assert theirs.startswith("spark://")
         for number in (1, 2):
             folder = tmp_path / f"worker-{number}"
             folder.mkdir()
-            options = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--webui-port", "0", url)
-            worker = running.enter_context(Daemon(environment, folder, f"{deploy}.worker.Worker", *options))
+            bounds = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder), "--webui-port", "0")
+            worker = running.enter_context(
+                Daemon(environment, folder, worker_kind, *worker_options, *bounds, url)
+            )
             worker.first(r"Successfully registered with master")
         yield url
+
+
+def _daemons() -> list[list[str]]:
+    """The class and the options of each daemon that the guide to clusters starts; the hosts are ours."""
+    guide = (ROOT / "docs" / "spark-cluster.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\$ \$SPARK_HOME/bin/spark-class (.+)$", guide, re.MULTILINE)
+    return [re.sub(r"--host \S+", "--host 127.0.0.1", command).split() for command in found]
 
 
 class Daemon:
     """A daemon of Spark in the foreground, started through ``spark-class``; ends with its context."""
 
     def __init__(self, environment: dict[str, str], folder: Path, kind: str, *options: str) -> None:
-        """``kind`` is its class; ``options`` those behind its host."""
+        """``kind`` is its class; ``options`` are its own."""
         program = str(Path(environment["SPARK_HOME"], "bin", "spark-class"))
         self._process = subprocess.Popen(
-            [program, kind, "--host", "127.0.0.1", *options],
+            [program, kind, *options],
             env=environment,
             cwd=folder,
             stdout=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ def main() -> None:
     rows.write.format("amqp").options(**target).mode("append").save()
     query = (
         spark.readStream.format("amqp")
-        .options(**target, spoolLocation=str(folder / "spool"))
+        .options(**target, **given["stream"], spoolLocation=str(folder / "spool"))
         .load()
         .writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))

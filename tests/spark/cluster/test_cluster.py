@@ -25,9 +25,23 @@ def _run(
     broker: ThreadedBroker,
     data: Path,
     folder: Path,
-    **settings: str,
+    *,
+    submits: bool = False,
+    stream: dict[str, str] | None = None,
+    settings: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """What the program told that ran on a cluster."""
+    """What the program told that ran on a cluster.
+
+    Args:
+        master: the cluster.
+        environment: of the driver.
+        broker: with the queue ``q``.
+        data: where captures are.
+        folder: for what the program writes.
+        submits: whether ``spark-submit`` starts it.
+        stream: more options of its stream.
+        settings: more settings of Spark.
+    """
     capture = data / "captures" / "p10-rmq-rhea-simple-small.pcapng"
     work = folder / "driver"
     work.mkdir()
@@ -36,6 +50,7 @@ def _run(
         "capture": str(capture),
         "url": broker.url,
         "rows": ROWS,
+        "stream": stream or {},
         "settings": {
             "spark.master": master,
             "spark.ui.enabled": "false",
@@ -45,12 +60,13 @@ def _run(
             "spark.local.dir": str(work / "local"),
             "spark.sql.warehouse.dir": str(work / "warehouse"),
             "spark.sql.shuffle.partitions": "2",
-            **settings,
+            **(settings or {}),
         },
     }
     program = Path(__file__).with_name("program.py")
+    submit = [str(Path(environment["SPARK_HOME"], "bin", "spark-submit")), "--master", master]
     ran = subprocess.run(
-        [sys.executable, str(program), json.dumps(given)],
+        [*(submit if submits else [sys.executable]), str(program), json.dumps(given)],
         env=environment,
         cwd=work,
         capture_output=True,
@@ -76,6 +92,21 @@ def test_local_cluster(
     assert {Path(package).parents[1] for package in packages} == {installed}
 
 
+def test_receivers_on_executors(
+    environment: dict[str, str], broker: ThreadedBroker, data: Path, tmp_path: Path
+) -> None:
+    """Two executors, of which each receives over its own links."""
+    stream = {"receiveOn": "executors", "receivers": "2", "maxRowsPerBatch": "200"}
+    _run("local-cluster[2,1,1024]", environment, broker, data, tmp_path, stream=stream)
+    slots = sorted((tmp_path / "spool").glob("slot-*-[01]"))
+    figures = [json.loads((slot / "rounds.json").read_bytes())["figures"] for slot in slots]
+    assert len(figures) == 2
+    assert sum(one["rows"] for one in figures) == ROWS
+    assert min(one["rows"] for one in figures) > 0
+    processes = {json.loads((slot / "lock").read_bytes())["process"] for slot in slots}
+    assert len(processes) == 2
+
+
 def test_standalone_cluster(
     standalone: str,
     environment: dict[str, str],
@@ -87,7 +118,7 @@ def test_standalone_cluster(
     """A master and two workers, which never saw the environment of the driver."""
     driver = environment | {"AMQPFORGE_DRIVER": "yes"}
     settings = {"spark.executor.memory": "768m", "spark.cores.max": "2"}
-    told = _run(standalone, driver, broker, data, tmp_path, **settings)
+    told = _run(standalone, driver, broker, data, tmp_path, submits=True, settings=settings)
     assert told["driver"] == [str(tmp_path / "driver"), str(installed / "amqpforge" / "__init__.py"), True]
     folders, packages, seen = zip(*told["places"], strict=True)
     assert {Path(folder).parents[1] for folder in folders} == {tmp_path / "worker-1", tmp_path / "worker-2"}

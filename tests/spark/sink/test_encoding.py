@@ -223,7 +223,8 @@ def test_rows_are_encoded_a_piece_at_a_time() -> None:
     large = batch(body=[b"x" * 3_000_000] * 10)
     coming = RowEncoder(0, address="q", id_prefix=None).rows(iter([large]))
     assert len(next(coming).octets) > 3_000_000
-    assert [one.num_rows for one in encoding._pieces(large)] == [2] * 5
+    assert [one.num_rows for one in encoding._pieces(large, 100)] == [2] * 5
+    assert [one.num_rows for one in encoding._pieces(large.slice(0, 3), 1)] == [1] * 3
     assert sum(1 for _ in coming) == 9
 
 

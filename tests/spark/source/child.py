@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -17,28 +18,42 @@ from pathlib import Path
 from typing import Any
 
 from amqpforge.spark.source import intake, links, recovery
+from amqpforge.spark.source.lease import Times
 from amqpforge.spark.source.live import Live
+from amqpforge.spark.source.objects import ObjectStore
 from amqpforge.spark.source.options import ReadOptions
 from amqpforge.spark.source.spool import Spool
 
-__all__ = ["POINTS", "Death", "kill_others", "kill_session", "prepare", "run"]
+__all__ = ["POINTS", "UPLOAD_POINTS", "Death", "kill_others", "kill_session", "prepare", "run", "start"]
 
 POINTS = ("before fsync", "before rename", "before folder fsync", "after fsync", "after settle")
+UPLOAD_POINTS = ("before upload", "after upload", "after fsync", "after settle")
+"""Those of a spool that is no folder."""
 _PATIENCE = 60
 
 
 def run(options: dict[str, str], *, tracer: tuple[str, ...] = (), **plan: Any) -> int:
-    """Run the process to its end; returns its exit code.
+    """Run the process to its end; returns its exit code. The arguments are those of :func:`start`."""
+    process = start(options, tracer=tracer, **plan)
+    try:
+        return process.wait(_PATIENCE)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def start(options: dict[str, str], *, tracer: tuple[str, ...] = (), **plan: Any) -> subprocess.Popen[bytes]:
+    """Start the process.
 
     Args:
         options: those of a stream.
         tracer: a command that runs the process.
-        plan: ``die``: the point to die at, ``count``: when it is met for so many times; ``forgets``: nothing
-            of the spool is known again; ``hasty``: messages are accepted before they are in the spool;
-            ``unsynced``: there is no fsync.
+        plan: ``die``: the point to die at, ``count``: when it is met for so many times; ``victim``: the
+            process that is killed there, if it is another one; ``forgets``: nothing of the spool is known
+            again; ``hasty``: messages are accepted before they are in the spool; ``unsynced``: there is no
+            fsync; ``most_octets``: no file may have more; ``times``: those of a lease.
     """
-    command = [*tracer, sys.executable, __file__, json.dumps(options), json.dumps(plan)]
-    return subprocess.run(command, timeout=_PATIENCE, check=False).returncode
+    return subprocess.Popen([*tracer, sys.executable, __file__, json.dumps(options), json.dumps(plan)])
 
 
 class Death:
@@ -57,15 +72,10 @@ class Death:
                 self._kill()
 
 
-def kill_self() -> None:
-    """Die at once."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def kill_session() -> None:
     """Die at once, and take along all processes that belong to one program, this one last."""
     kill_others(os.getsid(0))
-    kill_self()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def kill_others(session: int) -> None:
@@ -86,6 +96,8 @@ def prepare(folder: str, plan: dict[str, Any], kill: Callable[[], None]) -> None
         kill: what happens at the point where to die.
     """
     _die(Death(plan.get("die"), plan.get("count", 1), kill), Path(folder).name, bool(plan.get("unsynced")))
+    if "times" in plan:
+        _hurry(Times(**plan["times"]))
     if plan.get("hasty"):
         _be_hasty()
     if plan.get("forgets"):
@@ -94,7 +106,8 @@ def prepare(folder: str, plan: dict[str, Any], kill: Callable[[], None]) -> None
 
 def _die(death: Death, spool: str, is_unsynced: bool) -> None:
     """Have the points met; ``is_unsynced``: leave the syncs out."""
-    fsync, rename, publish, look = os.fsync, os.rename, Spool.publish, intake.Intake._look
+    fsync, rename, put = os.fsync, os.rename, ObjectStore._put
+    publish, look = Spool.publish, intake.Intake._look
 
     def dying_fsync(file: int) -> None:
         name = Path(os.readlink(f"/proc/self/fd/{file}")).name
@@ -110,6 +123,14 @@ def _die(death: Death, spool: str, is_unsynced: bool) -> None:
             death.meet("before rename")
         rename(old, new)
 
+    def dying_put(self: ObjectStore, name: str, octets: Any) -> None:
+        is_segment = ".arrow" in name
+        if is_segment:
+            death.meet("before upload")
+        put(self, name, octets)
+        if is_segment:
+            death.meet("after upload")
+
     def dying_publish(self: Spool, *args: Any) -> Any:
         segment = publish(self, *args)
         death.meet("after fsync")
@@ -122,8 +143,19 @@ def _die(death: Death, spool: str, is_unsynced: bool) -> None:
 
     _replace(os, "fsync", dying_fsync)
     _replace(os, "rename", dying_rename)
+    _replace(ObjectStore, "_put", dying_put)
     _replace(Spool, "publish", dying_publish)
     _replace(intake.Intake, "_look", dying_look)
+
+
+def _hurry(times: Times) -> None:
+    """Have leases that do not last."""
+    make = ObjectStore.__init__
+
+    def hurried_make(self: ObjectStore, location: str, **more: Any) -> None:
+        make(self, location, times=more.pop("times", times), **more)
+
+    _replace(ObjectStore, "__init__", hurried_make)
 
 
 def _be_hasty() -> None:
@@ -131,8 +163,7 @@ def _be_hasty() -> None:
     publish = intake.Intake._publish
 
     async def hasty_publish(self: Any, gathering: Any) -> Any:
-        for delivery in gathering.deliveries:
-            delivery.accept()
+        self._accept(gathering.deliveries)
         for _ in range(10):  # The dispositions go out.
             await asyncio.sleep(0)
         return await publish(self, gathering)
@@ -156,8 +187,11 @@ def _replace(owner: Any, name: str, function: Callable[..., Any]) -> None:
 
 def main() -> None:
     """Fill the spool."""
-    given = json.loads(sys.argv[1])
-    prepare(given["spoolLocation"], json.loads(sys.argv[2]), kill_self)
+    given, plan = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+    victim = plan.get("victim", os.getpid())
+    prepare(given["spoolLocation"], plan, lambda: os.kill(victim, signal.SIGKILL))
+    if "most_octets" in plan:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (plan["most_octets"], resource.RLIM_INFINITY))
     live = Live(ReadOptions.for_stream(given), once=True)
     while not live.is_over:
         live.wait_beyond(live.spool.next)

@@ -15,6 +15,7 @@ from amqpforge.spark.source.live import Live
 from amqpforge.spark.source.options import ReadOptions
 from amqpforge.spark.source.segment import read_segment
 from amqpforge.spark.source.spool import Spool
+from amqpforge.spark.source.storage import Folder, Storage
 
 __all__ = ["bodies", "options", "publish", "receiving", "until"]
 
@@ -27,22 +28,24 @@ def options(url: str, spool: Path, **more: object) -> ReadOptions:
     return ReadOptions.for_stream(given | {name: str(value) for name, value in more.items()})
 
 
-def publish(url: str, count: int, *, start: int = 0, address: str = "q", ids: bool = True) -> None:
+def publish(
+    url: str, count: int, *, start: int = 0, address: str = "q", ids: bool = True, durable: bool = False
+) -> None:
     """Send messages whose bodies are numbers."""
     messages = [
-        amqpforge.Message(b"%d" % number, message_id=f"{address}/{number}" if ids else None)
+        amqpforge.Message(b"%d" % number, message_id=f"{address}/{number}" if ids else None, durable=durable)
         for number in range(start, start + count)
     ]
     with blocking.connect(url) as connection, connection.sender(address) as sender:
         sender.send_many(messages)
 
 
-def bodies(folder: Path) -> list[int]:
+def bodies(folder: Path | Storage) -> list[int]:
     """The numbers in the segments of a spool that nobody uses, in their order."""
-    spool = Spool(folder, timeout=5)
+    spool = Spool(Folder(folder) if isinstance(folder, Path) else folder, timeout=5)
     try:
         segments = spool.range(spool.first, spool.next)
-        batches = [read_segment(path) for path in spool.paths(segments)]
+        batches = [read_segment(spool.storage, one.name) for one in segments]
     finally:
         spool.close()
     found = []
@@ -64,12 +67,14 @@ def receiving(given: ReadOptions, *, once: bool = False) -> Iterator[Live]:
         live.stop()
 
 
-def until(predicate: Callable[[], object], what: str, live: Live | None = None) -> None:
-    """Wait until something is true; an error of the receiver ends the waiting."""
-    deadline = time.monotonic() + _PATIENCE
+def until(
+    predicate: Callable[[], object], what: str, live: Live | None = None, *, patience: float = _PATIENCE
+) -> None:
+    """Wait until something is true, for so many seconds; an error of the receiver ends the waiting."""
+    deadline = time.monotonic() + patience
     while not predicate():
         if live is not None:
             live.check()
         if time.monotonic() > deadline:
-            pytest.fail(f"{what} did not happen in {_PATIENCE} s")
+            pytest.fail(f"{what} did not happen in {patience} s")
         time.sleep(0.01)

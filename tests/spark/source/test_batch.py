@@ -65,6 +65,18 @@ def test_a_batch_consumes_into_a_spool(spark: SparkSession, broker: ThreadedBrok
     assert numbers(read(spark, broker, **given)) == list(range(N + 10))
 
 
+def test_a_batch_of_more_than_the_spool_may_hold(
+    spark: SparkSession, broker: ThreadedBroker, tmp_path: Path
+) -> None:
+    """Nothing makes room while a batch is read: it is an error, and what was taken comes later."""
+    publish(broker.url, N)
+    given = {"mode": "consume", "spoolLocation": str(tmp_path / "spool"), "credit": "10"}
+    with pytest.raises(Exception, match=r"the peer has more: the option 'spoolMaxBytes' is 1000\. Give it"):
+        read(spark, broker, **given, spoolMaxBytes="1000").count()
+    assert 0 < len(broker.queue("q")) < N
+    assert numbers(read(spark, broker, **given)) == list(range(N))
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -43,7 +43,21 @@ def stream(**more: str) -> ReadOptions:
         ({"maxBytesPerBatch": "12x"}, "maxBytesPerBatch", "512m"),
         ({"startTimeout": "-1"}, "startTimeout", "seconds above 0"),
         ({"startTimeout": "nan"}, "startTimeout", "seconds above 0"),
-        ({"spoolLocation": "s3://bucket/x"}, "spoolLocation", "absolute path"),
+        ({"spoolLocation": "ftp://bucket/x"}, "spoolLocation", "has the scheme ftp://, and pyarrow"),
+        ({"spoolLocation": "s3:/bucket/x"}, "spoolLocation", "s3://WHERE/FOLDER"),
+        ({"spoolLocation": "s3://bucket/x#y"}, "spoolLocation", "has no #"),
+        ({"spoolLocation": "s3://me:geheim@bucket/x"}, "spoolLocation", "from the environment"),
+        ({"spoolLocation": "s3://me:geheim/2@bucket/x"}, "spoolLocation", "from the environment"),
+        ({"spoolLocation": "s3://me@bucket/x"}, "spoolLocation", "from the environment"),
+        ({"spoolLocation": "ftp://me:geheim@host/x"}, "spoolLocation", "has the scheme ftp://"),
+        ({"spoolLocation": "abfs://a:geheim@b.net/c/x"}, "spoolLocation", "from the environment"),
+        (
+            {"spoolLocation": "s3://b/x?secret_key=geheim"},
+            "spoolLocation",
+            "parameter 'secret_key'; for s3://",
+        ),
+        ({"spoolLocation": "file://host/x"}, "spoolLocation", "absolute path"),
+        ({"spoolLocation": "s3://[bucket/x"}, "spoolLocation", "is no URI"),
         ({"spoolLocation": "here"}, "spoolLocation", "absolute path"),
         ({"spoolLocation": ""}, "spoolLocation", "one for each query"),
         ({"password": "geheim"}, "password", "goes with the option 'user'"),
@@ -97,6 +111,20 @@ def test_names_have_no_case_and_sizes_have_units() -> None:
     assert read.addresses == ("a", "b")
     assert read.spool == "/spool"
     assert read.max_octets == 2048
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://bucket/a/b?region=eu-west-1&scheme=http&endpoint_override=127.0.0.1%3A9000",
+        "gs://bucket/a?endpoint_override=127.0.0.1%3A9000&scheme=http&retry_limit_seconds=5",
+        "abfss://container@account.dfs.core.windows.net/a",
+        "abfs://container@account.dfs.core.windows.net/a?enable_tls=true",
+        "hdfs://name.node:8020/spools/a?replication=3",
+    ],
+)
+def test_a_spool_may_be_where_pyarrow_is(location: str) -> None:
+    assert stream(spoolLocation=location).spool == location
 
 
 def test_an_address_may_have_a_comma() -> None:

@@ -20,7 +20,10 @@ __all__ = ["RowEncoder"]
 
 pc: Any = pyarrow.compute  # Its functions come to be when it is imported: no checker sees them.
 
-_MOST_ROWS: Final = 10_000
+_AT_ONCE: Final = 2000
+"""Rows that are encoded at a time; what was encoded before them is on its way meanwhile."""
+_GROUPED: Final = 10_000
+"""The same for rows with many addresses, which are grouped: each group ends with a wait."""
 _MOST_OCTETS: Final = 8 << 20
 """Octets of rows, in Arrow, that are encoded at a time, unless one row has more."""
 _TAGGED: Final = MESSAGE_SCHEMA.field("body_value").type
@@ -55,8 +58,9 @@ class RowEncoder:
         Raises:
             WriteFailed: a row is no message.
         """
+        most = _GROUPED if self._address is None else _AT_ONCE
         for batch in batches:
-            for piece in _pieces(batch):
+            for piece in _pieces(batch, most):
                 yield from self._encoded(piece)
                 self.row += piece.num_rows
 
@@ -127,10 +131,10 @@ class RowEncoder:
         return WriteFailed(what, self._partition, self.row + row)
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch in parts of about so many octets, at least one row each."""
+def _pieces(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
+    """A batch in parts of so many rows, and about so many octets, at most; one row at least."""
     each = max(batch.nbytes // max(batch.num_rows, 1), 1)
-    step = max(min(_MOST_ROWS, _MOST_OCTETS // each), 1)
+    step = max(min(most, _MOST_OCTETS // each), 1)
     for first in range(0, batch.num_rows, step):
         yield batch.slice(first, step)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from amqpforge.spark.options import CONNECTION_OPTIONS, ConnectionOptions, OptionError, OptionReader
+from amqpforge.spark.connecting import CONNECTION_OPTIONS, ConnectionOptions
+from amqpforge.spark.options import OptionError, OptionReader
 
 __all__ = ["BATCH_OPTIONS", "STREAM_OPTIONS", "SinkOptions"]
 

@@ -13,9 +13,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from amqpforge.errors import AmqpforgeError, NotAccepted, OperationTimedOut, describe
+from amqpforge.errors import NOBODY, AmqpforgeError, NotAccepted, OperationTimedOut, describe
 from amqpforge.message import Message
-from amqpforge_protocol.amqp_1_0 import Accepted, Modified, Rejected
+from amqpforge_protocol.amqp_1_0 import Accepted, Modified, Rejected, Released
 
 from .errors import WriteFailed
 
@@ -100,11 +100,10 @@ class Partition:
 
     def _send_feed(self, sender: Sender, feed: _Feed) -> None:
         options = self._options
-        outcomes = sender.send_each(
-            feed.messages(), window=options.window, transaction=self._transaction, timeout=options.patience
-        )
+        # What send_each does, but for its encoding: these are octets that nobody can change.
+        batch = sender._batch(options.window, None, self._transaction, options.patience, wants_each=True)
         try:
-            for outcome in outcomes:
+            for outcome in batch.run(feed.messages()):
                 row = feed.told()
                 if type(outcome) is Accepted:
                     self.rows += 1
@@ -125,7 +124,8 @@ class Partition:
             WriteFailed: there is no other place for it, or that does not take it either.
         """
         if self._dead is None:
-            raise self._failed(f"it was {_told(outcome)} by {row.address!r}", row.number)
+            why = f"; {NOBODY}" if isinstance(outcome, Released) else ""
+            raise self._failed(f"it was {_told(outcome)} by {row.address!r}{why}", row.number)
         letter = Message.from_octets(row.octets)
         letter.annotations.update(_grounds(row.address, outcome))
         try:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
-from typing import Final
 
 from amqpforge import blocking
-from amqpforge.client.reconnecting import is_final
 from amqpforge.errors import AmqpforgeError, ConnectionClosed
+from amqpforge.spark.connecting import next_pause
 
 from .errors import WriteFailed
 from .options import SinkOptions
 from .sending import Partition, Row
 
 __all__ = ["write_partition"]
-
-_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
 
 
 def write_partition(options: SinkOptions, number: int, rows: Iterable[Row]) -> tuple[int, int, int]:
@@ -51,32 +46,20 @@ def write_partition(options: SinkOptions, number: int, rows: Iterable[Row]) -> t
 
 def _connected(options: SinkOptions, number: int) -> blocking.Connection:
     """A connection. A peer that is absent may come back within ``startTimeout``, now and later."""
-    connection = options.connection
-    patience = connection.start_timeout
-    until = time.monotonic() + patience
-    pause = _PAUSE
-    while True:
-        try:
-            return blocking.connect(
-                list(connection.urls),
-                credentials=connection.credentials(),
-                ssl=connection.context(),
-                hostname=connection.hostname,
-                timeout=options.timeout,
-                # Work that was rolled back cannot go on over another connection.
-                reconnect=None if options.transactional else blocking.Reconnect(give_up_after=patience),
-                properties={
-                    "product": "amqpforge",
-                    "platform": "Spark",
-                    "partition": number,
-                    "pid": os.getpid(),
-                },
-            )
-        except AmqpforgeError as error:
-            if is_final(error) or time.monotonic() + pause > until:
-                raise WriteFailed(f"there is no connection: {error}", number) from error
-        time.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+    patience = options.connection.start_timeout
+    pauses = options.connection.pauses()
+    try:
+        while True:
+            try:
+                return options.connection.open_blocking(
+                    timeout=options.timeout,
+                    # Work that was rolled back cannot go on over another connection.
+                    reconnect=None if options.transactional else blocking.Reconnect(give_up_after=patience),
+                )
+            except AmqpforgeError as error:
+                time.sleep(next_pause(pauses, error))
+    except AmqpforgeError as error:
+        raise WriteFailed(f"there is no connection: {error}", number) from error
 
 
 def _begun(

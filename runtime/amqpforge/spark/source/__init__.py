@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .batch import AmqpBatchReader
+    from .rounds import AmqpRoundReader
     from .stream import AmqpStreamReader
 
 __all__ = ["batch_reader", "stream_reader"]
@@ -31,11 +32,11 @@ def batch_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpBat
     return AmqpBatchReader(ReadOptions.for_batch(given))
 
 
-def stream_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpStreamReader:
+def stream_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpStreamReader | AmqpRoundReader:
     """What reads a stream; nothing happens before it is asked for an offset.
 
-    The password is taken out of ``given``: what belongs to the data source goes to every task, where nobody
-    needs it.
+    The password is taken out of ``given``: what belongs to the data source goes to every task, and to a task
+    that connects the reader brings it.
 
     Args:
         given: the options of the data source.
@@ -45,10 +46,12 @@ def stream_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpSt
         OptionError: an option is wrong.
     """
     from .options import ReadOptions
+    from .rounds import AmqpRoundReader
     from .stream import AmqpStreamReader
 
     _check_schema(schema)
-    reader = AmqpStreamReader(ReadOptions.for_stream(given))
+    options = ReadOptions.for_stream(given)
+    reader = AmqpRoundReader(options) if options.on_executors else AmqpStreamReader(options)
     given.pop("password", None)
     return reader
 

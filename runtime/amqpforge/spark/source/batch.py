@@ -19,7 +19,7 @@ from amqpforge.loop_thread import LoopThread
 
 from .browse import Browser, resolve
 from .live import Live
-from .segment import Rows, decode_segment
+from .segment import Rows, SpoolError, decode_segment
 from .stream import SegmentPartition, read_segments, split
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AmqpBatchReader(DataSourceReader):
         """A task for each node; where messages are consumed they are taken now, and tasks read the spool.
 
         Raises:
-            AmqpforgeError: the peer or the spool is of no use.
+            AmqpforgeError: the peer or the spool is of no use, or the spool has not room for all.
         """
         if self._options.consumes:
             return [*self._consume()]
@@ -64,11 +64,27 @@ class AmqpBatchReader(DataSourceReader):
             live.spool.own(_OWNER)
             while not live.is_over:
                 live.wait_beyond(live.spool.next)
+                if live.intake.is_held_up:
+                    self._refuse_more(live)
             live.check()
             segments = live.spool.range(live.spool.first, live.spool.next)
-            return split(live.spool.folder, segments) or [SegmentPartition(())]
+            location = live.spool.location
+            return split(location, segments) or [SegmentPartition(location, ())]
         finally:
             live.stop()
+
+    def _refuse_more(self, live: Live) -> None:
+        """The peer has more than there is room for, and a batch makes none.
+
+        Raises:
+            SpoolError: always.
+        """
+        _, rows, octets = live.spool.backlog
+        raise SpoolError(
+            f"the spool {live.spool.location} has {rows} messages of {octets} octets in all, and the peer "
+            f"has more: the option 'spoolMaxBytes' is {self._options.spool_octets}. Give it more; what is in "
+            "the spool comes with the next load()"
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition.

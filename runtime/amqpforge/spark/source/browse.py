@@ -27,7 +27,7 @@ def resolve(options: ReadOptions) -> list[str]:
     """
 
     async def find() -> list[str]:
-        async with options.connection.open() as connection:
+        async with await options.connection.reach() as connection:
             return await find_addresses(connection, options.addresses)
 
     return asyncio.run(find())
@@ -57,7 +57,7 @@ class Browser:
         Raises:
             AmqpforgeError: that fails, or the peer does not copy messages.
         """
-        connection = self._connection = await self._options.connection.open()
+        connection = self._connection = await self._options.connection.reach()
         self._receiver = await attach(
             connection, self._options, self._address, self.link, credit=self._options.credit
         )

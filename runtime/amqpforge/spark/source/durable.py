@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+
 from .segment import SpoolError
 
 __all__ = ["TEMPORARY", "FolderLock", "read_json", "write_file"]
@@ -123,13 +125,20 @@ def as_spool_error(doing: str) -> Iterator[None]:
     """Tell what goes wrong with files as an error of the spool.
 
     Raises:
-        SpoolError: from an OSError.
+        SpoolError: from an OSError, or an error of pyarrow.
     """
     try:
         yield
     except OSError as error:
         place = f" ({error.filename})" if error.filename else ""
-        raise SpoolError(f"{doing} failed: {error.strerror or error}{place}") from error
+        raise SpoolError(f"{doing} failed: {_brief(error.strerror or str(error))}{place}") from error
+    except pa.ArrowException as error:
+        raise SpoolError(f"{doing} failed: {_brief(str(error))}") from error
+
+
+def _brief(reason: str) -> str:
+    """The first line: pyarrow may tell pages."""
+    return reason.partition("\n")[0][:500]
 
 
 def _write_all(file: int, octets: memoryview) -> None:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from amqpforge.client.connection import Connection
+from amqpforge.client.delivery import Delivery
 from amqpforge.client.receiver import Receiver
 from amqpforge.client.termini import MAX_MESSAGE_SIZE, TARGET, link_name, missing_filters, source
 from amqpforge.engine.receiver import Receiver as ReceiverEnd
-from amqpforge.errors import EndpointClosed, LinkDetached, LocalError, OperationTimedOut
+from amqpforge.errors import EndpointClosed, LinkDetached, OperationTimedOut
 from amqpforge.management import Management
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
     AmqpError,
-    Attach,
     ReceiverSettleMode,
     SenderSettleMode,
     Source,
@@ -29,13 +31,17 @@ from amqpforge_protocol.amqp_1_0 import (
     TerminusExpiryPolicy,
 )
 
+from .share import Share, ShareEnd
+
 if TYPE_CHECKING:
-    from amqpforge.engine.peer_end import PeerEnd
+    from amqpforge.engine.delivery import IncomingDelivery
 
     from .options import ReadOptions
+    from .share import Limit
 
 __all__ = [
     "OnceReceiver",
+    "UnsuitablePeer",
     "attach",
     "attach_again",
     "available",
@@ -50,38 +56,63 @@ KEPT: Final = 60
 
 _ANSWER: Final = 5.0
 """Seconds for which a peer may leave a drain unanswered; some never answer."""
+_WHOLE: Final = 60.0
+"""Seconds for which the rest of a message is waited for."""
 _QUIET: Final = 1.0
 """Seconds without a message after which a node of such a peer counts as empty."""
 _ACCEPTED: Final = Accepted()
 _PATTERN: Final = re.compile(r"[*?]")
 
 
-class OnceEnd(ReceiverEnd):
-    """The engine's end of such a link; it keeps whether the peer agrees to settle first."""
-
-    __slots__ = ("peer_settles_first",)
-
-    def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(name, **options)
-        self.peer_settles_first = False
-
-    def learn(self, attach: Attach, remote: PeerEnd) -> None:
-        super().learn(attach, remote)
-        self.peer_settles_first = attach.rcv_settle_mode is ReceiverSettleMode.SECOND
+class UnsuitablePeer(LinkDetached):
+    """The peer has not what is asked for, so that it is of no use to ask again."""
 
 
 class OnceReceiver(Receiver):
-    """A receiver that is over when it is lost."""
+    """A receiver that is over when it is lost. What is beyond its share goes back to the peer at the end."""
 
-    __slots__ = ()
+    __slots__ = ("_surplus",)
 
     _recovers = False
 
+    def __init__(self, connection: Connection, end: ReceiverEnd, **options: Any) -> None:
+        super().__init__(connection, end, **options)
+        self._surplus: list[IncomingDelivery] = []
+
     @property
-    def end(self) -> OnceEnd:
+    def is_partial(self) -> bool:
+        """Whether a message is coming in of which a part is here."""
+        return self.end._current is not None
+
+    @property
+    def share(self) -> Share | None:
+        """What may come over the link in all; None: there is no limit."""
+        return self._end.share if isinstance(self._end, ShareEnd) else None
+
+    def _line_up(self, deliveries: Sequence[IncomingDelivery]) -> None:
+        share = self.share
+        if share is None or not deliveries:
+            super()._line_up(deliveries)
+            return
+        count = share.take(deliveries)
+        super()._line_up(deliveries[:count])
+        self._surplus += deliveries[count:]
+        if not share.is_full:
+            self._end.grant()  # It is better known now how many more are worth asking for.
+        elif self.end.link_credit:
+            self.end.flow(0)
+        self._connection._wake()
+
+    def _before_close(self) -> None:
+        super()._before_close()
+        for delivery in self._surplus:
+            if not delivery.settled and not delivery.remote_settled:
+                Delivery(self, delivery).release()
+        self._surplus = []
+
+    @property
+    def end(self) -> ReceiverEnd:
         """The engine's end."""
-        if not isinstance(self._end, OnceEnd):
-            raise LocalError(f"{self!r} was not made by attach")
         return self._end
 
 
@@ -91,24 +122,44 @@ def new_name(address: str) -> str:
 
 
 async def attach(
-    connection: Connection, options: ReadOptions, address: str, name: str, *, credit: int
+    connection: Connection,
+    options: ReadOptions,
+    address: str,
+    name: str,
+    *,
+    credit: int,
+    limit: Limit | None = None,
+    asks: bool = True,
 ) -> OnceReceiver:
     """A receiver as the options say. Where the peer can, it settles only after the outcome is safe with it.
 
+    Args:
+        connection: what it belongs to.
+        options: what is to be read, and how.
+        address: its node.
+        name: of the link.
+        credit: messages that may be under way.
+        limit: what may come in all; None: there is no limit.
+        asks: ask for settle mode second. Of those who refuse it some end the session, and with it the links
+            that are there.
+
     Raises:
-        LinkDetached: the peer refuses the link, or does not copy where it should.
+        UnsuitablePeer: it does not copy, does not wait for outcomes, or does not filter.
+        LinkDetached: the peer refuses the link.
         AmqpforgeError: the connection is over, or the peer does not answer.
     """
     if not options.consumes:
         receiver = await _attach(connection, _end(options, address, name), credit)
         if not _copies(receiver):
             await receiver.close()
-            raise LinkDetached(
+            raise UnsuitablePeer(
                 f"the peer does not copy messages from {address!r}: it would hand them out for good, which "
                 "is mode=consume"
             )
         return receiver
-    end = _end(options, address, name)
+    end = _end(options, address, name, credit, limit)
+    if not asks:
+        return await _attach(connection, end, credit)
     end.rcv_settle_mode = ReceiverSettleMode.SECOND
     try:
         receiver = await _attach(connection, end, credit)
@@ -116,10 +167,11 @@ async def attach(
         if not connection.is_connected or refused.condition in _ABOUT_THE_NODE:
             raise
     else:
-        if receiver.end.peer_settles_first:
+        remote = receiver.end.remote
+        if remote is not None and remote.rcv_settle_mode is ReceiverSettleMode.SECOND:
             return receiver
         await receiver.close()
-    return await _attach(connection, _end(options, address, name), credit)
+    return await _attach(connection, _end(options, address, name, credit, limit), credit)
 
 
 async def attach_again(
@@ -159,6 +211,7 @@ async def drain(connection: Connection, receiver: OnceReceiver) -> bool:
     except OperationTimedOut:
         receiver.resume()
         return await _is_quiet(receiver)
+    await _complete(receiver)
     return credit > 0 and receiver._messages - before < credit
 
 
@@ -173,7 +226,7 @@ async def available(connection: Connection, receiver: OnceReceiver) -> int | Non
     receiver.end.flow(echo=True)
     connection._wake()
     await connection.round_trip()  # Its answer comes behind the one to the flow.
-    left = receiver.end.flow_state.available
+    left = receiver.end.flow_state.available + receiver.is_partial  # It does not count what it has begun.
     return receiver._messages + left if left else None
 
 
@@ -181,7 +234,7 @@ async def find_addresses(connection: Connection, addresses: Iterable[str]) -> li
     """Addresses, with the names of queues in the place of patterns.
 
     Raises:
-        LinkDetached: no queue fits a pattern.
+        UnsuitablePeer: no queue fits a pattern.
         AmqpforgeError: the peer has no management node, or refuses to tell.
     """
     found: list[str] = []
@@ -195,13 +248,16 @@ async def find_addresses(connection: Connection, addresses: Iterable[str]) -> li
                 names = sorted(queue.name for queue in await management.queues())
         fitting = [name for name in names if fnmatchcase(name, address)]
         if not fitting:
-            raise LinkDetached(f"no queue of the peer fits the pattern {address!r}")
+            raise UnsuitablePeer(f"no queue of the peer fits the pattern {address!r}")
         found += fitting
     return list(dict.fromkeys(found))
 
 
-def _end(options: ReadOptions, address: str, name: str) -> OnceEnd:
-    return OnceEnd(
+def _end(
+    options: ReadOptions, address: str, name: str, window: int = 0, limit: Limit | None = None
+) -> ReceiverEnd:
+    make = ReceiverEnd if limit is None else partial(ShareEnd, share=Share(limit), window=window)
+    return make(
         name,
         source=source(
             address,
@@ -217,18 +273,18 @@ def _end(options: ReadOptions, address: str, name: str) -> OnceEnd:
     )
 
 
-async def _attach(connection: Connection, end: OnceEnd, credit: int) -> OnceReceiver:
+async def _attach(connection: Connection, end: ReceiverEnd, credit: int) -> OnceReceiver:
     asked = end.source
     receiver = OnceReceiver(connection, end, window=credit, auto_accept=False)
     await connection._attach(receiver, connection._options.timeout)
     if receiver.end.snd_settle_mode is SenderSettleMode.SETTLED:
         await receiver.close()
-        raise LinkDetached("the peer sends messages as settled: what it sends is lost if this process is")
+        raise UnsuitablePeer("the peer sends messages as settled: what it sends is lost if this process is")
     if isinstance(asked, Source):
         missing = missing_filters(receiver, asked)
         if missing:
             await receiver.close()
-            raise LinkDetached(
+            raise UnsuitablePeer(
                 f"the peer does not apply the filter {missing[0]}: leave the option 'filter' out"
             )
     return receiver
@@ -255,7 +311,21 @@ async def _is_quiet(receiver: OnceReceiver) -> bool:
         before = receiver._messages
         await asyncio.sleep(_QUIET)
         receiver._check()
+        await _complete(receiver)
     return True
+
+
+async def _complete(receiver: OnceReceiver) -> None:
+    """Wait for the rest of a message that has begun to come: it counts once it is whole.
+
+    Raises:
+        AmqpforgeError: the link or the connection is over.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_WHOLE):
+            while receiver.is_partial:
+                receiver._check()
+                await asyncio.sleep(0.01)
 
 
 _ABOUT_THE_NODE: Final = frozenset(

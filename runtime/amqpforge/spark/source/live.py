@@ -7,13 +7,14 @@ import threading
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from amqpforge.loop_thread import LoopThread
 
 from .intake import Intake, ReceivingFailed
 from .spool import Spool
+from .storage import open_storage
+from .tasks import end_tasks
 
 if TYPE_CHECKING:
     from .options import ReadOptions
@@ -24,8 +25,6 @@ _LOCK_PATIENCE: Final = 10.0
 """Seconds for which another process may still have the spool: the one of the same query that is just
 ending.
 """
-_AGAIN: Final = 1.0
-"""Seconds until a task that was cancelled, and goes on, is cancelled again."""
 _END: Final = 10.0
 """Seconds that closing may take."""
 
@@ -51,7 +50,7 @@ class Live:
         if options.spool is None:
             raise ReceivingFailed("there is no spool: give the option 'spoolLocation'")
         self._changed = threading.Condition()
-        self.spool = Spool(Path(options.spool), timeout=_LOCK_PATIENCE)
+        self.spool = Spool(open_storage(options.spool), timeout=_LOCK_PATIENCE)
         self._thread = LoopThread("amqpforge spark receiver")
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -86,13 +85,14 @@ class Live:
         return self._task is None or self._task.done()
 
     def wait_beyond(self, number: int) -> None:
-        """Wait until there is a segment with this number or a higher one, or there will be none.
+        """Wait until there is a segment with this number or a higher one, or there will be none, or none
+        before the spool has room again.
 
         Raises:
             AmqpforgeError: receiving has failed.
         """
         with self._changed:
-            while self.spool.next <= number and not self.is_over:
+            while self.spool.next <= number and not (self.is_over or self.intake.is_held_up):
                 self._changed.wait(0.1)
         if self.spool.next <= number:
             self.check()
@@ -140,12 +140,6 @@ class Live:
         self._is_stopped = True
         if self._task is not None and not self._task.done():
             with suppress(NotInTime, CancelledError):
-                self._thread.submit(self._end(self._task)).result(_END)
+                self._thread.submit(end_tasks([self._task])).result(_END)
         self._thread.end()
         self.spool.close()
-
-    async def _end(self, task: asyncio.Task[None]) -> None:
-        # A cancellation is lost where it meets the end of what the task was waiting for: it is repeated.
-        while not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=_AGAIN)

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from amqpforge.spark.options import CONNECTION_OPTIONS, ConnectionOptions, OptionError, OptionReader
+from amqpforge.spark.connecting import CONNECTION_OPTIONS, ConnectionOptions
+from amqpforge.spark.options import OptionError, OptionReader
+
+from .location import check_location
 
 __all__ = ["BATCH_OPTIONS", "STREAM_OPTIONS", "ReadOptions"]
 
@@ -22,7 +25,7 @@ _SHARED: Final = (
     "spoolMaxBytes",
     "undecodable",
 )
-STREAM_OPTIONS: Final = (*_SHARED, "maxRowsPerBatch", "maxBytesPerBatch")
+STREAM_OPTIONS: Final = (*_SHARED, "maxRowsPerBatch", "maxBytesPerBatch", "receiveOn")
 """The names of the options of ``spark.readStream``."""
 BATCH_OPTIONS: Final = _SHARED
 """The names of the options of ``spark.read``."""
@@ -42,9 +45,10 @@ class ReadOptions:
         selector: which messages are wanted, as JMS has it; None: all.
         credit: messages that may be under way on a link.
         receivers: links to each address.
+        on_executors: whether tasks receive; else the process of the query does.
         max_rows: rows of a micro-batch at most; None: no limit.
         max_octets: octets of the messages of a micro-batch at most; None: no limit.
-        spool: the folder that messages are kept in; None: there is none.
+        spool: where messages are kept, the path of a folder or a URI; None: there is none.
         spool_octets: octets of messages that the spool may hold before no more are taken.
         rejects_undecodable: whether a message that cannot be decoded is rejected; else it becomes a row that
             says so.
@@ -56,6 +60,7 @@ class ReadOptions:
     selector: str | None = None
     credit: int = 5000
     receivers: int = 1
+    on_executors: bool = False
     max_rows: int | None = None
     max_octets: int | None = None
     spool: str | None = None
@@ -74,7 +79,14 @@ class ReadOptions:
             "spoolLocation",
             "the folder that keeps messages until Spark has committed them, one for each query",
         )
-        return cls._read(reader, default_mode="consume")
+        made = cls._read(reader, default_mode="consume")
+        if reader.choice("receiveOn", ("driver", "executors"), "driver") == "driver":
+            return made
+        if not made.consumes:
+            raise OptionError(
+                "receiveOn", "is driver where messages are copied: each task would copy all of them again"
+            )
+        return replace(made, on_executors=True)
 
     @classmethod
     def for_batch(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -86,6 +98,10 @@ class ReadOptions:
         for name in ("maxRowsPerBatch", "maxBytesPerBatch"):
             if name.lower() in {given.lower() for given in options}:
                 raise OptionError(name, "is for spark.readStream: a batch reads all there is")
+        if "receiveon" in {given.lower() for given in options}:
+            raise OptionError(
+                "receiveOn", "is for spark.readStream: a batch that browses does so in its tasks"
+            )
         reader = OptionReader(options, BATCH_OPTIONS, purpose="reading a batch")
         made = cls._read(reader, default_mode="browse")
         if made.consumes and made.spool is None:
@@ -107,6 +123,7 @@ class ReadOptions:
         undecodable = reader.choice("undecodable", ("keep", "reject"), "keep")
         if undecodable == "reject" and not consumes:
             raise OptionError("undecodable", "is keep where messages are copied: there is nothing to reject")
+        location = reader.text("spoolLocation")
         return cls(
             connection=ConnectionOptions.read(reader),
             addresses=_addresses(reader.required("address", "the node to read, or several with commas")),
@@ -116,7 +133,7 @@ class ReadOptions:
             receivers=receivers,
             max_rows=reader.count("maxRowsPerBatch", None),
             max_octets=reader.octets("maxBytesPerBatch", None),
-            spool=_local(reader.text("spoolLocation")),
+            spool=None if location is None else check_location(location),
             spool_octets=reader.octets("spoolMaxBytes", 1 << 30) or 1 << 30,
             rejects_undecodable=undecodable == "reject",
         )
@@ -139,25 +156,3 @@ def _addresses(text: str) -> tuple[str, ...]:
             "address", "is a name, several with commas, or a JSON list of strings; none is empty"
         )
     return tuple(dict.fromkeys(given))
-
-
-def _local(location: str | None) -> str | None:
-    """The path of a folder that every machine of the cluster mounts.
-
-    Raises:
-        OptionError: it is no absolute path: each process would take it for another one; or it is a URL of
-            what is no file system here.
-    """
-    if location is None:
-        return None
-    path = (
-        location.removeprefix("file://")
-        if location.startswith("file:///")
-        else location.removeprefix("file:")
-    )
-    if "://" in path or not path.startswith("/"):
-        raise OptionError(
-            "spoolLocation",
-            f"is the absolute path of a folder that all machines mount, not {location!r:.200}",
-        )
-    return path

@@ -30,7 +30,9 @@ from .segment import read_segment
 
 if TYPE_CHECKING:
     from amqpforge.client.connection import Connection
+    from amqpforge.engine.delivery import IncomingDelivery
 
+    from .links import OnceReceiver
     from .options import ReadOptions
     from .spool import Segment, Spool
 
@@ -38,6 +40,8 @@ __all__ = ["Suspects", "settle_spooled"]
 
 _PATIENCE: Final = 10.0
 """Seconds that the peer has for settling what is told to it."""
+_PAUSE: Final = 0.005
+"""Seconds between looks at what it has settled, to begin with."""
 _COUNTS: Final = ("x-opt-sequence-number", "x-stream-offset")
 """Message annotations by which brokers number the messages of a node."""
 _log = logging.getLogger("amqpforge.spark")
@@ -50,10 +54,11 @@ async def settle_spooled(connection: Connection, options: ReadOptions, spool: Sp
 
     Raises:
         SpoolError: the spool cannot be read.
+        AmqpforgeError: the connection is lost meanwhile.
     """
     tags: dict[str, list[bytes]] = defaultdict(list)
     for segment in spool.unconfirmed:
-        batch = await asyncio.to_thread(read_segment, spool.folder / segment.name)
+        batch = await asyncio.to_thread(read_segment, spool.storage, segment.name)
         for link, tag in zip(batch["link"].to_pylist(), batch["delivery_tag"].to_pylist(), strict=True):
             tags[link].append(tag)
     known = 0
@@ -63,7 +68,7 @@ async def settle_spooled(connection: Connection, options: ReadOptions, spool: Sp
         except AmqpforgeError as error:
             _log.info("the peer does not take up the link %s again: %s", link.name, error)
             if not connection.is_connected:
-                return known
+                raise
     return known
 
 
@@ -76,12 +81,8 @@ async def _settle(
         # The peer told which of them it has: only a link that it has kept gets credit, to speak of them.
         known = [delivery for delivery in end.unsettled.values() if not delivery.settled]
         if known:
-            end.flow(len(known))
-            connection._wake()
             async with asyncio.timeout(_PATIENCE):
-                while not all(delivery.settled for delivery in known):
-                    receiver._check()
-                    await asyncio.sleep(0.01)
+                await _hear(connection, receiver, known)
             await connection.round_trip(timeout=_PATIENCE)
         return len(known)
     except TimeoutError:
@@ -89,6 +90,26 @@ async def _settle(
         return 0
     finally:
         await receiver.close(timeout=_PATIENCE)
+
+
+async def _hear(
+    connection: Connection, receiver: OnceReceiver, deliveries: Sequence[IncomingDelivery]
+) -> None:
+    """Have the peer speak of deliveries until all are settled. What else it sends takes credit too, and is
+    not wanted here: the pauses grow, so that there is not much of it.
+
+    Raises:
+        AmqpforgeError: the link or the connection is over.
+    """
+    end = receiver.end
+    pause = _PAUSE
+    while left := [delivery for delivery in deliveries if not delivery.settled]:
+        receiver._check()
+        if not end.link_credit:
+            end.flow(len(left))
+            connection._wake()
+            pause *= 2
+        await asyncio.sleep(pause)
 
 
 class Suspects:
@@ -109,17 +130,28 @@ class Suspects:
     def __bool__(self) -> bool:
         return bool(self.segments)
 
-    def load(self, spool: Spool, segments: Sequence[Segment]) -> None:
+    @property
+    def left(self) -> int:
+        """Messages that have to come before no more are suspected; 0: none are."""
+        return max(self._left, 0) if self.segments else 0
+
+    def load(self, spool: Spool, segments: Sequence[Segment], left: int | None = None) -> None:
         """Suspect the messages of these segments, and no others.
+
+        Args:
+            spool: where they are.
+            segments: which ones.
+            left: messages that have to come before they are suspected no longer; None: as many as after a
+                loss.
 
         Raises:
             SpoolError: one cannot be read.
         """
         self.segments = [segment.number for segment in segments]
-        self._left = self.window
+        self._left = self.window if left is None else left
         self._identities = set()
         for segment in segments:
-            batch = read_segment(spool.folder / segment.name)
+            batch = read_segment(spool.storage, segment.name)
             columns = (batch[name].to_pylist() for name in ("address", "payload", "message_format"))
             for row in zip(*columns, strict=True):
                 found = identity(*row)

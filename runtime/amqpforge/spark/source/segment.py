@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from amqpforge.errors import AmqpforgeError
 
-__all__ = ["SCHEMA", "Rows", "SpoolError", "decode_segment", "encode_segment", "read_segment"]
+if TYPE_CHECKING:
+    from .storage import Storage
+
+__all__ = [
+    "SCHEMA",
+    "MissingSegment",
+    "Rows",
+    "SpoolError",
+    "decode_segment",
+    "encode_segment",
+    "is_whole",
+    "read_segment",
+]
 
 SCHEMA: Final = pa.schema(
     [
@@ -31,6 +42,10 @@ _ROWS: Final = 10_000
 
 class SpoolError(AmqpforgeError):
     """The spool cannot do what it is there for. No message is lost: what is not in it was not settled."""
+
+
+class MissingSegment(SpoolError):
+    """A segment is not there."""
 
 
 @dataclass(slots=True)
@@ -73,26 +88,40 @@ def encode_segment(batch: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-def read_segment(path: Path) -> pa.RecordBatch:
-    """What a segment file holds.
+def read_segment(storage: Storage, name: str) -> pa.RecordBatch:
+    """What the segment of a name holds.
 
     Raises:
-        SpoolError: it is not there, cannot be read or is damaged.
+        MissingSegment: it is not there.
+        SpoolError: it cannot be read or is damaged.
     """
     try:
-        with pa.memory_map(str(path)) as source:
+        with storage.open(name) as source:
             reader = pa.ipc.open_file(source)
             batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
     except FileNotFoundError:
-        raise SpoolError(
-            f"the segment {path} is not there: the spool has to be on storage that the driver and all "
-            "executors mount at the same path, and nobody else may delete from it"
+        raise MissingSegment(
+            f"the segment {storage.place(name)} is not there: the spool has to be on storage that the driver "
+            "and all executors reach at the same place, and nobody else may delete from it"
         ) from None
-    except (OSError, pa.ArrowInvalid) as error:
-        raise SpoolError(f"the segment {path} cannot be read: {error}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise SpoolError(f"the segment {storage.place(name)} cannot be read: {error}") from error
     if len(batches) != 1 or not batches[0].schema.equals(SCHEMA):
-        raise SpoolError(f"the segment {path} has not the columns of a segment")
+        raise SpoolError(f"the segment {storage.place(name)} has not the columns of a segment")
     return batches[0]
+
+
+def is_whole(storage: Storage, name: str) -> bool:
+    """Whether a segment has its end, which is written last.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with storage.open(name) as source:
+        try:
+            return bool(pa.ipc.open_file(source).num_record_batches)
+        except pa.ArrowInvalid:
+            return False
 
 
 def decode_segment(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

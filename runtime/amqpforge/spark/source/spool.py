@@ -1,39 +1,43 @@
-"""The spool: a folder of segments that holds what was taken from the peer until Spark has committed it.
+"""The spool: segments on a storage that hold what was taken from the peer until Spark has committed it.
 
-Its files, beside the lock:
+Its files, beside what the storage has for itself:
 
 - ``spool.json``: what this spool is, and the query that it belongs to;
-- ``NUMBER-ROWS-OCTETS.arrow``: the segments. Numbers begin with 0, have no gaps and are never used twice: the
-  segment with the highest number stays until there is another one;
+- ``NUMBER-ROWS-OCTETS.arrow``, with the mark of the storage behind it: the segments. Numbers begin with 0,
+  have no gaps and are never used twice: the segment with the highest number stays until there is another
+  one;
 - ``links.json``: the links that the peer may still know from here;
 - ``settled.json``: up to which segment the peer has confirmed. It may lag behind, and is not synced.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import re
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
-from .durable import TEMPORARY, FolderLock, as_spool_error, read_json, write_file
-from .segment import SpoolError, encode_segment
+from .durable import as_spool_error
+from .segment import SpoolError, encode_segment, is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .storage import Storage
+
 __all__ = ["Link", "Segment", "Spool"]
 
-_NAME: Final = re.compile(r"(\d{12})-(\d+)-(\d+)\.arrow", re.ASCII)
+_NAME: Final = re.compile(r"(\d{12})-(\d+)-(\d+)\.arrow(.*)", re.ASCII)
 _VERSION: Final = 1
-_OWN_FILES: Final = frozenset(("lock", "spool.json", "links.json", "settled.json"))
+_ABOUT: Final = "spool.json"
+_LINKS: Final = "links.json"
+_SETTLED: Final = "settled.json"
+_log = logging.getLogger("amqpforge.spark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +48,18 @@ class Segment:
         number: its place, from 0.
         rows: how many messages it has.
         octets: how many octets they have.
+        mark: that of the storage when it was written.
     """
 
     number: int
     rows: int
     octets: int
+    mark: str = ""
 
     @property
     def name(self) -> str:
         """The name of its file."""
-        return f"{self.number:012d}-{self.rows}-{self.octets}.arrow"
+        return f"{self.number:012d}-{self.rows}-{self.octets}.arrow{self.mark}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,84 +74,96 @@ class Spool:
     """A spool that this process has to itself. All methods may be called from any thread.
 
     Attributes:
-        folder: where it is.
+        storage: what holds it.
+        location: where that is.
         id: what tells it from other spools.
         owner: the query that it belongs to; None: none yet.
         links: the links that the peer may still know from here.
     """
 
-    def __init__(self, folder: Path, *, timeout: float = 10.0) -> None:
+    def __init__(self, storage: Storage, *, timeout: float = 10.0) -> None:
         """Open a spool, or make one.
 
         Args:
-            folder: where; it is made if it is not there.
+            storage: where; it is made if it is not there, and held until :meth:`close`.
             timeout: seconds to wait for another process that has it.
 
         Raises:
-            SpoolError: it cannot be used, is in use, or something else is in the folder.
+            SpoolError: it cannot be used, is in use, or something else is there.
         """
-        self.folder = folder
+        self.storage = storage
+        self.location = storage.location
         self._guard = threading.RLock()
-        self._lock = FolderLock(folder)
-        with as_spool_error(f"opening the spool {folder}"):
-            folder.mkdir(parents=True, exist_ok=True)
+        with as_spool_error(f"opening the spool {storage.location}"):
+            storage.make()
             self._refuse_strangers()
-            self._lock.take(timeout)
-        try:
-            with as_spool_error(f"opening the spool {folder}"):
-                self._load()
-        except BaseException:
-            self._lock.release()
-            raise
+            try:
+                self._load(storage.hold(timeout))
+            except BaseException:
+                storage.release()
+                raise
 
     def _refuse_strangers(self) -> None:
-        names = {path.name for path in self.folder.iterdir()}
-        if "spool.json" in names:
+        names = self.storage.names()
+        if _ABOUT in names:
             return
-        others = sorted(name for name in names - _OWN_FILES if not name.startswith(TEMPORARY))
+        others = sorted(set(names) - {_LINKS, _SETTLED})
         if others:
             raise SpoolError(
-                f"the folder {self.folder} is no spool and not empty (it has {others[0]!r:.80}): give "
-                "'spoolLocation' a folder of its own"
+                f"the folder {self.location} is no spool and not empty (it has {others[0]!r:.80}): "
+                "give 'spoolLocation' a folder of its own"
             )
 
-    def _load(self) -> None:
-        """Sweep away what was not finished, and find what is there."""
+    def _load(self, names: Sequence[str]) -> None:
+        """Find what is there."""
         found: list[Segment] = []
-        for path in self.folder.iterdir():
-            if path.name.startswith(TEMPORARY):
-                path.unlink()
-            elif match := _NAME.fullmatch(path.name):
-                found.append(Segment(*map(int, match.groups())))
+        for name in names:
+            if match := _NAME.fullmatch(name):
+                number, rows, octets, mark = match.groups()
+                found.append(Segment(int(number), int(rows), int(octets), mark))
         found.sort(key=lambda segment: segment.number)
         for before, after in pairwise(found):
             if after.number != before.number + 1:
                 raise SpoolError(
-                    f"the spool {self.folder} has the segments {before.number} and {after.number} and not "
+                    f"the spool {self.location} has the segments {before.number} and {after.number} and not "
                     "those between: someone has deleted what may not have been read"
                 )
-        about = read_json(self.folder / "spool.json")
+        about = self.storage.load(_ABOUT)
         if about is None:
             about = {"version": _VERSION, "id": uuid4().hex, "owner": None}
-            write_file(self.folder, "spool.json", json.dumps(about).encode())
+            self.storage.save(_ABOUT, about)
         elif about.get("version") != _VERSION:
-            raise SpoolError(f"the spool {self.folder} is of version {about.get('version')}, not {_VERSION}")
+            raise SpoolError(
+                f"the spool {self.location} is of version {about.get('version')}, not {_VERSION}"
+            )
         self.id: str = about["id"]
         self.owner: str | None = about["owner"]
-        self.links = [Link(*pair) for pair in read_json(self.folder / "links.json") or ()]
+        self.links = [Link(*pair) for pair in self.storage.load(_LINKS) or ()]
+        told = self.storage.load(_SETTLED) or 0
+        self._drop_torn(found, told)
         self._segments = deque(found)
         self._next = found[-1].number + 1 if found else 0
         self._committed = 0
         self._is_broken = False
-        told = read_json(self.folder / "settled.json") or 0
         self._unconfirmed = {one.number: None for one in found if one.number >= told}
         self._told_settled = told
         self.octets = sum(one.octets for one in found)
         self.rows = sum(one.rows for one in found)
 
+    def _drop_torn(self, found: list[Segment], settled: int) -> None:
+        """Drop the last segment if it was never finished: its messages were not accepted."""
+        if not found or not self.storage.may_tear or is_whole(self.storage, found[-1].name):
+            return
+        torn = found.pop()
+        place = self.storage.place(torn.name)
+        if torn.number < settled:
+            raise SpoolError(f"the segment {place} is damaged, and its messages were settled: restore it")
+        _log.warning("the segment %s was never finished, and is deleted: the peer has its messages", place)
+        self.storage.delete(torn.name)
+
     def close(self) -> None:
         """Let another process use it."""
-        self._lock.release()
+        self.storage.release()
 
     # --- what is in it --------------------------------------------------------------------------------------
 
@@ -170,15 +188,11 @@ class Spool:
             first = self.first
             if start > end or start < first or end > self._next:
                 raise SpoolError(
-                    f"the spool {self.folder} has the segments {first} to {self._next - 1}, and the query "
+                    f"the spool {self.location} has the segments {first} to {self._next - 1}, and the query "
                     f"asks for {start} to {end - 1}: this is not the spool that the checkpoint goes with, "
                     "or it was emptied"
                 )
             return [self._segments[number - first] for number in range(start, end)]
-
-    def paths(self, segments: Iterable[Segment]) -> list[Path]:
-        """Where segments are."""
-        return [self.folder / segment.name for segment in segments]
 
     @property
     def unconfirmed(self) -> Sequence[Segment]:
@@ -205,14 +219,14 @@ class Spool:
         Raises:
             SpoolError: they are not kept, and must not be settled.
         """
-        segment = Segment(self._next, batch.num_rows, octets)
+        segment = Segment(self._next, batch.num_rows, octets, self.storage.mark)
         if self._is_broken:
-            raise SpoolError(f"the spool {self.folder} has failed before: open it again")
+            raise SpoolError(f"the spool {self.location} has failed before: open it again")
         self._is_broken = (
             True  # A file may be there whose name is not safe, and must not get another meaning.
         )
-        with as_spool_error(f"writing {segment.rows} messages to the spool {self.folder}"):
-            write_file(self.folder, segment.name, memoryview(encode_segment(batch)))
+        with as_spool_error(f"writing {segment.rows} messages to the spool {self.location}"):
+            self.storage.write(segment.name, encode_segment(batch))
         self._is_broken = False
         with self._guard:
             self._segments.append(segment)
@@ -240,8 +254,8 @@ class Spool:
         with self._guard:
             settled = min(self._unconfirmed, default=self._next)
         if settled != self._told_settled:
-            with as_spool_error(f"writing to the spool {self.folder}"):
-                write_file(self.folder, "settled.json", json.dumps(settled).encode(), durable=False)
+            with as_spool_error(f"writing to the spool {self.location}"):
+                self.storage.save(_SETTLED, settled, durable=False)
             self._told_settled = settled
 
     def own(self, query: str) -> None:
@@ -253,8 +267,8 @@ class Spool:
         self.check_owner(query)
         if self.owner is None:
             about = {"version": _VERSION, "id": self.id, "owner": query}
-            with as_spool_error(f"writing to the spool {self.folder}"):
-                write_file(self.folder, "spool.json", json.dumps(about).encode())
+            with as_spool_error(f"writing to the spool {self.location}"):
+                self.storage.save(_ABOUT, about)
             self.owner = query
 
     def check_owner(self, query: str) -> None:
@@ -265,7 +279,7 @@ class Spool:
         """
         if self.owner is not None and self.owner != query:
             raise SpoolError(
-                f"the spool {self.folder} belongs to the query {self.owner}, and this one is {query}: each "
+                f"the spool {self.location} belongs to the query {self.owner}, and this one is {query}: each "
                 "query, which means each checkpoint, has a 'spoolLocation' of its own. After a checkpoint "
                 "was given up, give the new query a new folder; what the old one still holds was taken "
                 "from the peer and is nowhere else"
@@ -278,10 +292,18 @@ class Spool:
             SpoolError: they are not kept: attach none of them.
         """
         if list(links) != self.links:
-            octets = json.dumps([(link.name, link.address) for link in links]).encode()
-            with as_spool_error(f"writing to the spool {self.folder}"):
-                write_file(self.folder, "links.json", octets)
+            with as_spool_error(f"writing to the spool {self.location}"):
+                self.storage.save(_LINKS, [(link.name, link.address) for link in links])
             self.links = list(links)
+
+    def note(self, name: str, document: object) -> None:
+        """Keep a small document beside the segments, for good; ``storage.load`` has it in any process.
+
+        Raises:
+            SpoolError: it is not kept.
+        """
+        with as_spool_error(f"writing to the spool {self.location}"):
+            self.storage.save(name, document)
 
     def _sweep(self) -> None:
         """Delete what nobody needs: committed, confirmed, and not the last one."""
@@ -289,8 +311,8 @@ class Spool:
             first = self._segments[0]
             if first.number >= self._committed or first.number in self._unconfirmed:
                 return
-            with suppress(FileNotFoundError), as_spool_error(f"deleting from the spool {self.folder}"):
-                (self.folder / first.name).unlink()
+            with as_spool_error(f"deleting from the spool {self.location}"):
+                self.storage.sweep(first.name)
             self._segments.popleft()
             self.octets -= first.octets
             self.rows -= first.rows

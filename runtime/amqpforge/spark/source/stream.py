@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -27,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
 
 from .live import Live
 from .segment import SpoolError, decode_segment, read_segment
+from .storage import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,20 +34,33 @@ if TYPE_CHECKING:
     from .options import ReadOptions
     from .spool import Segment
 
-__all__ = ["AmqpStreamReader", "SegmentPartition", "read_segments", "split"]
+__all__ = [
+    "ROUNDS",
+    "AmqpStreamReader",
+    "SegmentPartition",
+    "check_place",
+    "default_limit",
+    "heed_termination",
+    "limits",
+    "read_segments",
+    "split",
+]
 
+ROUNDS: Final = "rounds-"
+"""What the name of a query begins with whose offsets count rounds (:mod:`.rounds`)."""
 _ROWS: Final = 20_000
 _OCTETS: Final = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPartition(InputPartition):
-    """Segments for one task: the paths of their files."""
+    """Segments for one task: where the spool is, and their names."""
 
-    paths: tuple[str, ...]
+    location: str
+    names: tuple[str, ...]
 
 
-def split(folder: Path, segments: Sequence[Segment]) -> list[SegmentPartition]:
+def split(location: str, segments: Sequence[Segment]) -> list[SegmentPartition]:
     """Segments in their order, in parts that are worth a task each."""
     parts: list[list[Segment]] = []
     rows = octets = 0
@@ -58,16 +71,50 @@ def split(folder: Path, segments: Sequence[Segment]) -> list[SegmentPartition]:
             parts.append([])
             rows, octets = segment.rows, segment.octets
         parts[-1].append(segment)
-    return [SegmentPartition(tuple(str(folder / one.name) for one in part)) for part in parts]
+    return [SegmentPartition(location, tuple(one.name for one in part)) for part in parts]
 
 
 def read_segments(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
     """The messages of a partition, in batches of some thousand rows."""
-    for path in partition.paths:
-        yield from decode_segment(read_segment(Path(path)))
+    storage = open_storage(partition.location)
+    for name in partition.names:
+        yield from decode_segment(read_segment(storage, name))
 
 
-def _heed_termination() -> None:
+def default_limit(options: ReadOptions) -> ReadLimit:
+    """The limit of a micro-batch that the options ask for."""
+    if options.max_rows is not None:
+        return ReadMaxRows(options.max_rows)
+    if options.max_octets is not None:
+        return ReadMaxBytes(options.max_octets)
+    return ReadAllAvailable()
+
+
+def limits(limit: ReadLimit, options: ReadOptions) -> tuple[int | None, int | None]:
+    """Rows and octets of a micro-batch at most; None: there is no limit."""
+    if isinstance(limit, ReadMaxRows):
+        return limit.max_rows, options.max_octets
+    if isinstance(limit, ReadMaxBytes):
+        return None, limit.max_bytes
+    return None, None
+
+
+def check_place(offset: dict[str, Any], options: ReadOptions) -> None:
+    """See that a checkpoint is one of receivers where they are now.
+
+    Raises:
+        SpoolError: it is not.
+    """
+    was_on_executors = offset["query"].startswith(ROUNDS)
+    if was_on_executors != options.on_executors:
+        before, now = ("executors", "driver") if was_on_executors else ("driver", "executors")
+        raise SpoolError(
+            f"the checkpoint is of a query with receiveOn={before}, and cannot go on with {now}: keep that, "
+            "or begin with a new checkpoint and a new 'spoolLocation' once all of the spool is in a batch"
+        )
+
+
+def heed_termination() -> None:
     """Have SIGTERM end this process as an exit does: Spark sends it when a query is stopped, and what this
     process holds of the peer's should go back at once.
     """
@@ -121,7 +168,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         live.spool.commit(first)
         if self._once:
             live.wait_beyond(first)
-        end = live.take(first, *self._limits(limit))
+        end = live.take(first, *limits(limit, self._options))
         if end == first:
             live.check()
             return start
@@ -129,11 +176,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """The limit that the options ask for."""
-        if self._options.max_rows is not None:
-            return ReadMaxRows(self._options.max_rows)
-        if self._options.max_octets is not None:
-            return ReadMaxBytes(self._options.max_octets)
-        return ReadAllAvailable()
+        return default_limit(self._options)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """For the progress of the query: what is in the spool, and the figures of the receiver."""
@@ -153,7 +196,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         spool = self._receive().spool
         spool.own(end["query"])
-        return split(spool.folder, spool.range(start["next"], end["next"]))
+        return split(spool.location, spool.range(start["next"], end["next"]))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark is through with everything before ``end``."""
@@ -168,7 +211,7 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _receive(self) -> Live:
         if self._live is None:
-            _heed_termination()
+            heed_termination()
             self._live = Live(self._options, once=self._once)
         return self._live
 
@@ -178,23 +221,17 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             SpoolError: the offset is of another query, or of another spool.
         """
+        check_place(offset, self._options)
         spool = live.spool
         number: int = offset["next"]
         if number and spool.owner is None:
             raise SpoolError(
-                f"the query is at segment {number}, and the spool {spool.folder} is new: it is not the one "
+                f"the query is at segment {number}, and the spool {spool.location} is new: it is not the one "
                 "that the checkpoint goes with, or it was emptied. What it held is lost unless the peer "
                 "has it"
             )
         spool.check_owner(offset["query"])
         return number
-
-    def _limits(self, limit: ReadLimit) -> tuple[int | None, int | None]:
-        if isinstance(limit, ReadMaxRows):
-            return limit.max_rows, self._options.max_octets
-        if isinstance(limit, ReadMaxBytes):
-            return None, limit.max_bytes
-        return None, None
 
     # --- in tasks -------------------------------------------------------------------------------------------
 
