@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run generate check lint types fresh typescript generate-typescript format test test-slow test-typescript chaos conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
+.PHONY: help run generate check lint types fresh typescript generate-typescript format test test-slow test-typescript chaos soak conformance peers interop-peers interop bench fuzz docs check-compiled api dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,11 +107,20 @@ test: $(DEV) ## Run the tests
 test-slow: $(DEV) ## Run the long tests: faults at every octet, long random conversations
 	@$(PY) -m pytest -m slow $(ARGS)
 
-# Rounds of kill -9.
+# Rounds of kill -9: of the broker alone, and of a Spark program, its parts and the broker.
 CHAOS_ROUNDS ?= 200
+SPARK_CHAOS_ROUNDS ?= 50
 
-chaos: $(DEV) ## Kill the broker again and again at any moment, and look for what it has accepted
+chaos: $(DEV) ## Kill the broker, and Spark programs that read from it, again and again, and look for every message
 	@AMQPFORGE_CHAOS_ROUNDS=$(CHAOS_ROUNDS) $(PY) -m pytest -q tests/broker/test_chaos.py $(ARGS)
+	@AMQPFORGE_SPARK_CHAOS_ROUNDS=$(SPARK_CHAOS_ROUNDS) $(PY) -m pytest -q -m "slow or not slow" \
+		tests/spark/source/test_killed_broker.py tests/spark/source/test_killed_worker.py tests/spark/source/test_chaos.py $(ARGS)
+
+# Messages that go through a stream.
+SOAK_MESSAGES ?= 1000000
+
+soak: $(DEV) ## Stream a million messages from a broker into Parquet: each once, in bounded memory and space
+	@AMQPFORGE_SOAK_MESSAGES=$(SOAK_MESSAGES) $(PY) -m pytest -q -o log_cli=true --log-cli-level=INFO tests/spark/test_soak.py $(ARGS)
 
 conformance: $(DEV) ## Count the requirements that tests prove, and write docs/conformance.md
 	@$(PY) -m tests.conformance $(ARGS)

@@ -27,6 +27,8 @@ from benchmarks import (
 )
 from benchmarks.broker import rows, scale
 from benchmarks.case import Case
+from benchmarks.spark import rows as spark
+from benchmarks.spark.findings import Line, as_json
 from benchmarks.stack import Stack, WrongResultError, check
 from benchmarks.suite import DIRECTIONS, Suite
 from benchmarks.timing import QUICK, Effort, compare
@@ -43,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="fewer, shorter rounds; no broker, no figures of whole processes",
+        help="fewer, shorter rounds; no broker, no Spark, no figures of whole processes",
     )
     parser.add_argument(
         "--case",
@@ -54,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
             rows.CASE,
             scale.CASE,
             typescript.CASE,
+            spark.CASE,
         ],
         help="only this case",
     )
@@ -165,6 +168,21 @@ def _scale(
     return found
 
 
+def _on_spark(chosen: list[str] | None, is_quick: bool, say: Say) -> list[Line]:
+    """What Spark does, as far as that is asked for; if it breaks, that is said."""
+    if spark.CASE not in chosen if chosen else is_quick:
+        return []
+    found: list[Line] = []
+    try:
+        for line in spark.measure(spark.QUICK if is_quick else spark.Effort(), say):
+            say(line.text())
+            found.append(line)
+    except messaging.ChildError as error:
+        say(f"not measured: {error}")
+    say("")
+    return found
+
+
 def _process_figures(say: Say) -> list[processes.Figure]:
     found: list[processes.Figure] = []
     try:
@@ -195,6 +213,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.full or options.quick:
             effort = scale.FULL if options.full else scale.QUICK
         figures = _scale(options.case, effort, options.quick, say)
+        on_spark = _on_spark(options.case, options.quick, say)
     except WrongResultError as error:
         print(f"wrong result: {error}", file=sys.stderr)
         return 1
@@ -208,6 +227,8 @@ def main(arguments: list[str] | None = None) -> int:
             content["messaging"] = messaging.as_json(findings)
         if through is not None:
             content["broker"] = messaging.as_json(through)
+        if on_spark:
+            content["spark"] = as_json(on_spark)
         _write_json(options.json, content)
     return 0
 

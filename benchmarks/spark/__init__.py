@@ -1,0 +1,1 @@
+"""Spark: captures beside tshark, the spool into Parquet, columns in one process, and our broker both ways."""

@@ -1,0 +1,200 @@
+"""Captures: frames a second of ``format("amqp_capture")`` on one core and on two, beside tshark."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks.processes import BULK
+from benchmarks.spark.findings import Line, Run, Samples, alone, beside, numbers, turns
+from benchmarks.spark.tshark import AS_EK, AS_FIELDS, AS_NAMES, ONLY_AMQP, Tshark
+from benchmarks.spark.workers import Worker
+from benchmarks.stack import WrongResultError
+
+TARGET_OF_CORES = 1.6
+"""What two cores are meant to be beside one."""
+
+_CODES = {
+    "open": 0x10,
+    "begin": 0x11,
+    "attach": 0x12,
+    "flow": 0x13,
+    "transfer": 0x14,
+    "disposition": 0x15,
+    "detach": 0x16,
+    "end": 0x17,
+    "close": 0x18,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """The bulk capture.
+
+    Attributes:
+        path: where it is.
+        port: the one that has AMQP.
+        counts: how many frames it has, by descriptor code.
+    """
+
+    path: Path
+    port: int
+    counts: Mapping[int, int]
+
+    @property
+    def frames(self) -> int:
+        """How many frames have a performative."""
+        return sum(self.counts.values())
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """How many frames there are by performative."""
+        return {name: self.counts[code] for name, code in _CODES.items() if code in self.counts}
+
+
+def find_bulk() -> Bulk | None:
+    """The bulk capture, where AMQPFORGE_MATERIAL has it."""
+    material = os.environ.get("AMQPFORGE_MATERIAL")
+    path = Path(material or "", BULK)
+    if not material or not path.is_file():
+        return None
+    port = json.loads(path.with_suffix(".streams.json").read_text(encoding="utf-8"))["port"]
+    told = json.loads(path.with_suffix(".tshark-counts.json").read_text(encoding="utf-8"))
+    return Bulk(path, port, {int(code): count for code, count in told["performative_counts"].items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A way to decode a capture.
+
+    Attributes:
+        title: what it is called in tables.
+        columns: the options of the read that say which columns are wanted.
+        forms: by what they are called, how tshark is asked for the same; the first one has the target.
+        target: how many times as fast as tshark one core is meant to be.
+        warm_up: how often a session does it before anything counts; what the JVM compiles by itself is
+            compiled by then.
+    """
+
+    title: str
+    columns: Mapping[str, str]
+    forms: Mapping[str, tuple[str, ...]]
+    target: float
+    warm_up: int
+
+
+KINDS = (
+    Kind(
+        "names of performatives",
+        {"sections": "false", "fields": "none"},
+        {"tshark -T fields, of three": AS_NAMES},
+        2.0,
+        warm_up=6,
+    ),
+    Kind("performatives", {"sections": "false"}, {"tshark -T fields": AS_FIELDS}, 2.0, warm_up=3),
+    Kind("with messages", {}, {"tshark -T ek": AS_EK, "tshark -T ek -J amqp": ONLY_AMQP}, 3.0, warm_up=2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A session that decodes, and how.
+
+    Attributes:
+        worker: the session.
+        tasks: how many it has at a time.
+        cpus: how many processors it may use, the JVM included; None: any.
+    """
+
+    worker: Worker
+    tasks: int
+    cpus: int | None = None
+
+    def check(self, bulk: Bulk, kind: Kind) -> int:
+        """See that the frames are right; returns how many rows there are.
+
+        Raises:
+            WrongResultError: they are not.
+        """
+        told = self.worker.do("check_capture", **self._job(bulk, kind), expected=bulk.by_name)
+        return int(told["rows"])
+
+    def run(self, bulk: Bulk, kind: Kind, rows: int) -> dict[str, float]:
+        """Decode the capture once.
+
+        Raises:
+            WrongResultError: there are not so many rows.
+        """
+        used = self.worker.do("capture", **self._job(bulk, kind), cpus=self.cpus)
+        if used["rows"] != rows:
+            raise WrongResultError(f"{self.worker.label}: {used['rows']} rows of the capture, not {rows}")
+        return {**used, "rate": bulk.frames / used["seconds"]}
+
+    def _job(self, bulk: Bulk, kind: Kind) -> dict[str, Any]:
+        return {"path": str(bulk.path), "columns": dict(kind.columns), "tasks": self.tasks}
+
+
+ONE_CPU, ONE_TASK, TWO_TASKS = "one core", "local[1]", "local[2]"
+
+
+def measure(
+    one: Worker, two: Worker, bulk: Bulk, tshark: Tshark | None, folder: Path, rounds: int
+) -> Iterator[Line]:
+    """The lines of all kinds, each when it is known.
+
+    Args:
+        one: a session with one core.
+        two: a session with two.
+        bulk: what is decoded.
+        tshark: beside whom; None: nobody.
+        folder: for what tshark writes.
+        rounds: how often everybody has a turn.
+
+    Raises:
+        WrongResultError: somebody has found other frames than there are.
+    """
+    ways = {ONE_CPU: Way(one, 1, cpus=1), ONE_TASK: Way(one, 1), TWO_TASKS: Way(two, 2)}
+    for kind in KINDS:
+        rows = {ways[name].check(bulk, kind) for name in (ONE_TASK, TWO_TASKS)}
+        if len(rows) > 1:
+            raise WrongResultError(f"one task and two give different numbers of rows: {rows}")
+        runs: dict[str, Run] = {name: partial(way.run, bulk, kind, max(rows)) for name, way in ways.items()}
+        for _ in range(kind.warm_up):
+            runs[ONE_TASK]()
+            runs[TWO_TASKS]()
+        if tshark is not None:
+            for name, form in kind.forms.items():
+                tshark.check(form, bulk.counts, folder)
+                runs[name] = partial(_by_tshark, tshark, form, bulk)
+        yield from _lines(kind, turns(runs, rounds))
+
+
+def _by_tshark(tshark: Tshark, form: tuple[str, ...], bulk: Bulk) -> dict[str, float]:
+    used = tshark.run(form)
+    return {**used, "rate": bulk.frames / used["seconds"]}
+
+
+def _lines(kind: Kind, found: Samples) -> Iterator[Line]:
+    title = f"capture, {kind.title}"
+    for number, name in enumerate(kind.forms):
+        if name not in found:
+            continue
+        peer, target = (name, found[name]), None if number else kind.target
+        for way in (ONE_CPU, ONE_TASK):
+            yield beside(f"{title}, {way}", "frames/s", "rate", found[way], peer, target, more_is_better=True)
+        yield beside(f"{title}, {ONE_CPU}, CPU", "s", "cpu", found[ONE_CPU], peer)
+        if not number:
+            yield alone(f"{title}, {ONE_CPU}, CPU of the JVM in that", "s", numbers(found[ONE_CPU], "jvm"))
+            yield beside(f"{title}, memory of the task's Python", "MiB", "worker", found[ONE_TASK], peer)
+            yield beside(f"{title}, memory, JVM and driver too", "MiB", "all", found[ONE_TASK], peer)
+    for way in (ONE_CPU, ONE_TASK):
+        peer = way, found[way]
+        own = found[TWO_TASKS]
+        yield beside(
+            f"{title}, {TWO_TASKS}", "frames/s", "rate", own, peer, TARGET_OF_CORES, more_is_better=True
+        )
