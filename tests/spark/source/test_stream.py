@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +124,43 @@ def test_a_stream_goes_on_when_the_broker_and_the_query_come_back(job: Job, brok
     job.run()
     assert job.numbers() == list(range(3 * N))
     assert len(list((job.folder / "spool").glob("*.arrow"))) < 10
+
+
+_TERMINATED_TWICE = """
+import json, os, signal, sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from amqpforge.spark.source.live import Live
+from amqpforge.spark.source.options import ReadOptions
+from amqpforge.spark.source.stream import AmqpStreamReader
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+def terminated_stop(self, stop=Live.stop):
+    terminate()  # Spark sends it twice.
+    stop(self)
+
+Live.stop = terminated_stop
+reader = AmqpStreamReader(ReadOptions.for_stream(json.loads(sys.argv[1])))
+try:
+    start, limit = reader.initialOffset(), ReadAllAvailable()
+    while reader.latestOffset(start, limit) == start:
+        pass
+    terminate()
+finally:
+    reader.stop()
+"""
+
+
+def test_what_spark_terminates_gives_its_links_back(broker: ThreadedBroker, tmp_path: Path) -> None:
+    publish(broker.url, 10)
+    given = {"url": broker.url, "address": "q", "spoolLocation": str(tmp_path / "spool")}
+    done = subprocess.run(
+        [sys.executable, "-c", _TERMINATED_TWICE, json.dumps(given)], check=False, timeout=60
+    )
+    assert done.returncode == 128 + signal.SIGTERM
+    assert broker.queue("q").consumers == 0
+    assert len(broker.queue("q")) == 0
 
 
 def test_nobody_is_there(spark: SparkSession, tmp_path: Path) -> None:

@@ -124,6 +124,9 @@ def heed_termination() -> None:
 
 
 def _exit(number: int, frame: object) -> None:
+    signal.signal(
+        number, signal.SIG_IGN
+    )  # Spark sends it twice: the second would cut short what begins here.
     sys.exit(128 + number)
 
 
