@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,14 @@ from amqpforge_spark._support.arrow import Array, Batch, Schema, arrow_schema
 from amqpforge_spark._support.body import BODY, BodyColumns
 from amqpforge_spark._support.columns import TOGETHER, Column, Maps, Nested, Plain
 from amqpforge_spark._support.envelope import ENVELOPE, envelope_of, formats_of, payloads_of
+from amqpforge_spark._support.regular import (
+    Bodies,
+    Form,
+    Listed,
+    Mapped,
+    decode_together,
+    regular_constructors,
+)
 from amqpforge_spark._support.rest import CORRUPT, Corrupt, Rest
 from amqpforge_spark._support.rows import (
     BodyReader,
@@ -43,6 +52,7 @@ from amqpforge_spark._support.rows import (
     encode_rows,
 )
 from amqpforge_spark._support.tagged import TAGGED
+from amqpforge_spark._support.wire import Constructor
 
 from .columns import KINDS, HeaderColumns, PropertiesColumns
 from .schema import HEADER, PROPERTIES
@@ -55,6 +65,7 @@ __all__ = [
     "SectionColumns",
     "check_columns",
     "decode_messages",
+    "decode_sections",
     "encode_messages",
 ]
 
@@ -83,13 +94,123 @@ MESSAGE_SCHEMA = arrow_schema(MESSAGE)
 
 _NOTHING = Message()
 
+_FORM = Form(
+    regular_constructors(
+        {
+            0x40: Constructor("null", 0),
+            0x56: Constructor("boolean", 1),
+            0x41: Constructor("boolean", 0, value=1),
+            0x42: Constructor("boolean", 0),
+            0x50: Constructor("ubyte", 1),
+            0x60: Constructor("ushort", 2),
+            0x70: Constructor("uint", 4),
+            0x52: Constructor("uint", 1),
+            0x43: Constructor("uint", 0),
+            0x80: Constructor("ulong", 8),
+            0x53: Constructor("ulong", 1),
+            0x44: Constructor("ulong", 0),
+            0x51: Constructor("byte", 1),
+            0x61: Constructor("short", 2),
+            0x71: Constructor("int", 4),
+            0x54: Constructor("int", 1),
+            0x81: Constructor("long", 8),
+            0x55: Constructor("long", 1),
+            0x72: Constructor("float", 4),
+            0x82: Constructor("double", 8),
+            0x74: Constructor("decimal32", 4),
+            0x84: Constructor("decimal64", 8),
+            0x94: Constructor("decimal128", 16),
+            0x73: Constructor("char", 4),
+            0x83: Constructor("timestamp", 8),
+            0x98: Constructor("uuid", 16),
+            0xA0: Constructor("binary", 1, is_sized=True),
+            0xB0: Constructor("binary", 4, is_sized=True),
+            0xA1: Constructor("string", 1, is_sized=True),
+            0xB1: Constructor("string", 4, is_sized=True),
+            0xA3: Constructor("symbol", 1, is_sized=True),
+            0xB3: Constructor("symbol", 4, is_sized=True),
+        }
+    ),
+    lists={
+        0x45: 0,
+        0xC0: 1,
+        0xD0: 4,
+    },
+    maps={
+        0xC1: 1,
+        0xD1: 4,
+    },
+    head=(
+        Listed(
+            0x70,
+            HEADER,
+            types=(
+                "boolean",
+                "ubyte",
+                "uint",
+                "boolean",
+                "uint",
+            ),
+            defaults=(
+                False,
+                4,
+                None,
+                False,
+                0,
+            ),
+        ),
+        Mapped(0x71, "symbol", typed=("rejected",)),
+        Mapped(0x72, "symbol"),
+        Listed(
+            0x73,
+            PROPERTIES,
+            types=(
+                "*",
+                "binary",
+                "string",
+                "string",
+                "string",
+                "*",
+                "symbol",
+                "symbol",
+                "timestamp",
+                "timestamp",
+                "string",
+                "uint",
+                "string",
+            ),
+            defaults=(
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            ),
+        ),
+        Mapped(0x74, "string"),
+    ),
+    bodies=Bodies(
+        data=(0x75, "data"),
+        single=(0x77, "amqp-value"),
+    ),
+    foot=(Mapped(0x78, "symbol"),),
+)
 
-class SectionColumns:
-    """The columns of ``SECTIONS``: only for the rows that have a message."""
+
+class _SingleColumns:
+    """The columns of ``SECTIONS``, filled message by message: any message, right or wrong."""
 
     __slots__ = ("_bodies", "_columns", "_corrupt", "_count", "_limits", "_rest", "_waiting")
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._count = 0
         self._waiting: list[Message] = []
@@ -105,7 +226,7 @@ class SectionColumns:
             Maps(Symbol, "footer", rest, KINDS),
         ]
 
-    def add(self, octets: Buffer, message_format: int = 0) -> None:
+    def add(self, octets: Buffer, message_format: int) -> None:
         """Take a whole message; one that cannot be decoded has nothing but ``_corrupt``."""
         try:
             if message_format >> 8:
@@ -140,9 +261,9 @@ class SectionColumns:
         messages.clear()
 
     def finish(self) -> list[Array]:
-        """The arrays of ``SECTIONS``; the columns are empty then."""
+        """The arrays of ``SECTIONS``."""
         self._take_apart()
-        count, self._count = self._count, 0
+        count = self._count
         arrays = [column.finish(range(count)) for column in self._columns]
         foot = 1
         return [
@@ -152,6 +273,49 @@ class SectionColumns:
             self._rest.finish(count),
             self._corrupt.finish(count),
         ]
+
+
+def _decode_singly(payloads: Iterable[Buffer], formats: Iterable[int], limits: Limits) -> list[Array]:
+    columns = _SingleColumns(limits)
+    for octets, message_format in zip(payloads, formats, strict=True):
+        columns.add(octets, message_format)
+    return columns.finish()
+
+
+def decode_sections(
+    payloads: Array, formats: Array | None = None, *, limits: Limits = DEFAULT_LIMITS
+) -> list[Array]:
+    """The arrays of ``SECTIONS``.
+
+    Args:
+        payloads: a ``pyarrow.BinaryArray`` without nulls: whole messages.
+        formats: their message-formats; None: all are of AMQP's own.
+        limits: those of the decoder; a message beyond them is corrupt.
+    """
+    return decode_together(payloads, formats, _FORM, limits, _decode_singly)
+
+
+class SectionColumns:
+    """The columns of ``SECTIONS``: only for the rows that have a message."""
+
+    __slots__ = ("_formats", "_limits", "_payloads")
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._payloads: list[Buffer] = []
+        self._formats: list[int] = []
+
+    def add(self, octets: Buffer, message_format: int = 0) -> None:
+        """Take a whole message; one that cannot be decoded has nothing but ``_corrupt``."""
+        self._payloads.append(octets)
+        self._formats.append(message_format)
+
+    def finish(self) -> list[Array]:
+        """The arrays of ``SECTIONS``; the columns are empty then."""
+        payloads, formats = pa.array(self._payloads, pa.binary()), pa.array(self._formats, pa.int64())
+        self._payloads.clear()
+        self._formats.clear()
+        return decode_sections(payloads, formats, limits=self._limits)
 
 
 class MessageColumns:
@@ -217,18 +381,8 @@ def decode_messages(batch: Batch, *, limits: Limits = DEFAULT_LIMITS) -> Batch:
     Raises:
         ValueError: there is no column ``payload``, or it has a null.
     """
-    payloads = payloads_of(batch)
-    sections = SectionColumns(limits)
-    add = sections.add
-    formats = formats_of(batch)
-    if formats is None:
-        for octets in payloads:
-            add(octets)
-    else:
-        for octets, message_format in zip(payloads, formats, strict=True):
-            add(octets, message_format)
-    envelope = envelope_of(batch)
-    return pa.RecordBatch.from_arrays([*envelope, *sections.finish()], schema=MESSAGE_SCHEMA)
+    sections = decode_sections(payloads_of(batch), formats_of(batch), limits=limits)
+    return pa.RecordBatch.from_arrays([*envelope_of(batch), *sections], schema=MESSAGE_SCHEMA)
 
 
 _COLUMNS: dict[str, Reader] = {

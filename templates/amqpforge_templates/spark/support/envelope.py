@@ -34,8 +34,8 @@ def envelope_of(batch: Batch) -> list[Array]:
     return arrays
 
 
-def payloads_of(batch: Batch) -> list[bytes]:
-    """The octets of the messages of a batch.
+def payloads_of(batch: Batch) -> Array:
+    """The octets of the messages of a batch, a ``pyarrow.BinaryArray``.
 
     Raises:
         ValueError: there is no such column, or it has a null.
@@ -46,14 +46,10 @@ def payloads_of(batch: Batch) -> list[bytes]:
     column = batch.column(index)
     if column.null_count:
         raise ValueError(f"the column {PAYLOAD!r} has {column.null_count} nulls; each row is a message")
-    octets: list[bytes] = column.to_pylist()
-    return octets
+    return column.cast(pa.binary())
 
 
-def formats_of(batch: Batch) -> list[int] | None:
+def formats_of(batch: Batch) -> Array | None:
     """The message-format of each message; None: all are of AMQP's own."""
     index = batch.schema.get_field_index("message_format")
-    if index < 0:
-        return None
-    formats = [number or 0 for number in batch.column(index).to_pylist()]
-    return formats if any(formats) else None
+    return None if index < 0 else batch.column(index).cast(pa.int64()).fill_null(0)
