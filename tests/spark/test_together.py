@@ -1,4 +1,4 @@
-"""Messages that are decoded all at once give the same columns as messages that are decoded one by one."""
+"""What is decoded all at once gives the same columns as what is decoded one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import amqpforge_protocol.amqp_1_0 as amqp
 import amqpforge_spark.amqp_1_0 as spark_amqp
 from amqpforge_protocol._support.limits import Limits
-from amqpforge_spark._support import regular
+from amqpforge_spark._support import together as usual
 from tests.codec import strategies
 from tests.spark.values import VALUES
 
@@ -30,14 +30,14 @@ class Apart:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows = 0
-        decode = regular._decode_regular
+        decode = usual._decode_usual
 
         def counted(payloads: Any, form: Any) -> Any:
             arrays, right = decode(payloads, form)
             self.rows += len(right) - right.true_count
             return arrays, right
 
-        monkeypatch.setattr(regular, "_decode_regular", counted)
+        monkeypatch.setattr(usual, "_decode_usual", counted)
 
 
 @pytest.fixture
@@ -66,10 +66,16 @@ def singly(messages: Sequence[bytes], limits: Limits | None = None) -> list[dict
 
 
 def compare(messages: Sequence[bytes], limits: Limits | None = None) -> None:
-    found = together(messages, limits).to_pylist()
     expected = singly(messages, limits)
-    for row, values in enumerate(found):
-        assert repr(values) == repr(expected[row % len(expected)])  # NaN is not equal to itself.
+    compare_rows(together(messages, limits), expected)
+
+
+def compare_rows(batch: pa.RecordBatch, expected: list[dict[str, Any]]) -> None:
+    """The first rows are these, and so are the last ones: they are repeated all along."""
+    count = len(expected)
+    for begin in (0, (batch.num_rows // count - 1) * count):
+        for values, right in zip(batch.slice(begin, count).to_pylist(), expected, strict=True):
+            assert repr(values) == repr(right)  # NaN is not equal to itself.
 
 
 def encoded(message: amqp.Message) -> Iterator[bytes]:
@@ -101,7 +107,10 @@ USUAL = [
     ),
     amqp.Message(
         header=amqp.Header(
-            durable=True, priority=amqp.UByte(9), ttl=amqp.Milliseconds(2**32 - 1), delivery_count=amqp.UInt(3)
+            durable=True,
+            priority=amqp.UByte(9),
+            ttl=amqp.Milliseconds(2**32 - 1),
+            delivery_count=amqp.UInt(3),
         ),
         message_annotations={amqp.Symbol("x-opt-sequence-number"): 2**63 - 1, amqp.Symbol("b"): "text"},
         properties=amqp.Properties(
@@ -227,11 +236,147 @@ def damaged(octets: bytes) -> st.SearchStrategy[bytes]:
     return st.one_of(st.just(octets), place.map(lambda at: octets[:at]), others)
 
 
-usual = st.sampled_from([amqp.encode_message(message) for message in USUAL])
-every = strategies.messages().map(amqp.encode_message) | usual
+every = strategies.messages().map(amqp.encode_message) | st.sampled_from(
+    [amqp.encode_message(message) for message in USUAL]
+)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(every.flatmap(damaged), min_size=1, max_size=12))
 def test_whatever_comes(messages: list[bytes]) -> None:
     compare(messages)
+
+
+# --- frames -------------------------------------------------------------------------------------------------
+
+ONE = amqp.DeliveryNumber(amqp.SequenceNo(1))
+FRAMES = [
+    amqp.encode_frame(
+        amqp.Transfer(
+            handle=amqp.Handle(300), delivery_id=ONE, delivery_tag=amqp.DeliveryTag(bytes(32)), settled=False
+        ),
+        7,
+        b"payload",
+    ),
+    amqp.encode_frame(amqp.Transfer(handle=amqp.Handle(0), state=amqp.Accepted(), more=True), 2**16 - 1),
+    amqp.encode_frame(
+        amqp.Transfer(handle=amqp.Handle(0), rcv_settle_mode=amqp.ReceiverSettleMode.SECOND, aborted=True), 1
+    ),
+    amqp.encode_frame(
+        amqp.Disposition(role=amqp.Role.RECEIVER, first=ONE, last=ONE, settled=True, state=amqp.Released())
+    ),
+    amqp.encode_frame(
+        amqp.Flow(
+            next_incoming_id=amqp.TransferNumber(amqp.SequenceNo(2**32 - 1)),
+            incoming_window=2**32 - 1,
+            next_outgoing_id=amqp.TransferNumber(amqp.SequenceNo(0)),
+            outgoing_window=2048,
+            handle=amqp.Handle(1),
+            link_credit=100,
+            drain=True,
+        )
+    ),
+    amqp.encode_frame(
+        amqp.Begin(
+            next_outgoing_id=amqp.TransferNumber(amqp.SequenceNo(5)), incoming_window=1, outgoing_window=1
+        )
+    ),
+    amqp.encode_frame(amqp.Detach(handle=amqp.Handle(0), closed=True)),
+    amqp.encode_frame(amqp.End()),
+    amqp.encode_frame(amqp.Close()),
+    amqp.encode_frame(amqp.Open(container_id="here", max_frame_size=512)),
+]
+"""Of the usual form."""
+
+PERFORMATIVES = ("open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close")
+
+
+def compare_frames(frames: Sequence[bytes]) -> None:
+    many = spark_amqp.FrameColumns()
+    times = max(ROWS, len(frames)) // len(frames) + 1
+    many.extend([*frames] * times, [3] * len(frames) * times, time=5)
+    batch = many.finish()
+    batch.validate(full=True)
+    expected: list[dict[str, Any]] = []
+    for octets in frames:
+        one = spark_amqp.FrameColumns()
+        one.append(octets, time=5, offset=3)
+        expected += one.finish().to_pylist()
+    compare_rows(batch, expected)
+
+
+def test_the_usual_frames_need_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_frames(FRAMES)
+    taken: list[bytes] = []
+    monkeypatch.setattr(spark_amqp.FrameColumns, "add_frame", lambda _, octets: taken.append(octets))
+    columns = spark_amqp.FrameColumns()
+    columns.extend(FRAMES * ROWS, [0] * len(FRAMES) * ROWS)
+    columns.finish()
+    assert not taken
+
+
+def test_errors_stay_in_their_rows() -> None:
+    columns = spark_amqp.FrameColumns()
+    for row in range(ROWS):
+        if row % 100 == 7:
+            columns.append_error(FRAMES[0], f"error {row}")
+        else:
+            columns.append(b"AMQP\x00\x01\x00\x00" if row % 100 == 9 else FRAMES[row % 2])
+    rows = columns.finish().to_pylist()
+    for row, values in enumerate(rows):
+        kind = "error" if row % 100 == 7 else "header" if row % 100 == 9 else "amqp"
+        assert values["kind"] == kind
+        assert (values["_corrupt"] or {}).get("error") == (f"error {row}" if kind == "error" else None)
+        assert (values["transfer"] is not None) == (kind == "amqp")
+        assert (values["protocol_header"] is not None) == (kind == "header")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "0053",
+        "00531445",
+        "005314c0020143",
+        "005314c0020140",
+        "005314c0030143",
+        "005314c0030143" + "00" * 9,
+        "005314d000000005000000014300537740",
+        "005314c0250343" + "40" + "a021" + "00" * 33,
+        "005314c0240343" + "40" + "a020" + "00" * 32,
+        "005314c0080743" + "404040404050" + "01",
+        "005314c00a0743" + "4040404040" + "5001" + "abcd",
+        "005314c00a0743" + "4040404040" + "5002" + "abcd",
+        "005314c0040243" + "5601" + "00",
+        "005314c0070543" + "404040" + "5601",
+        "005314c0070543" + "404040" + "5602",
+        "005314c00c0843" + "404040404040" + "00532445",
+        "005314c00e0843" + "404040404040" + "005324c00100",
+        "005314c00f0843" + "404040404040" + "005324c0020140",
+        "005314c00c0843" + "404040404040" + "00532945",
+        "005314c00c0843" + "404040404040" + "00532345",
+        "005314c00c0c43" + "4040404040404040404040",
+        "005315c0080441" + "43" + "4041" + "4040",
+        "00531745",
+        "005317c00100",
+        "0053174500",
+        "005341c00100",
+        "00800000000000000014c0020143",
+        "00a30d616d71703a636c6f73653a6c69737445",
+    ],
+)
+def test_frames_by_hand(body: str) -> None:
+    octets = bytes.fromhex(body)
+    frame = (8 + len(octets)).to_bytes(4, "big") + b"\x02\x00\x00\x07" + octets
+    compare_frames([FRAMES[0], frame, FRAMES[3]])
+    for place in (3, 4, 5):  # Another size, data offset, and type.
+        compare_frames([FRAMES[0], changed(frame, place, frame[place] ^ 1)])
+
+
+frames = st.sampled_from(PERFORMATIVES).flatmap(strategies.composites).map(amqp.encode_frame)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists((frames | st.sampled_from(FRAMES)).flatmap(damaged), min_size=1, max_size=12))
+def test_whatever_frames_come(some: list[bytes]) -> None:
+    compare_frames(some)

@@ -37,17 +37,10 @@ from amqpforge_protocol.amqp_1_0 import (
 from amqpforge_protocol.amqp_1_0.framing import PAYLOAD_CARRIERS
 from amqpforge_protocol.amqp_1_0.types import COMPOSITES
 from amqpforge_spark._support.arrow import Batch, arrow_schema
-from amqpforge_spark._support.columns import TOGETHER, StructColumns
-from amqpforge_spark._support.frames import (
-    CAPTURE,
-    FRAME_ENDS,
-    FRAME_FACTS,
-    FrameRows,
-    Origin,
-    check_end,
-    spread_rows,
-)
+from amqpforge_spark._support.columns import StructColumns
+from amqpforge_spark._support.frames import CAPTURE, FRAME_ENDS, FRAME_FACTS, Origin, check_end, spread_rows
 from amqpforge_spark._support.rest import Rest
+from amqpforge_spark._support.usual_frames import UsualFrameRows
 
 from .columns import (
     AttachColumns,
@@ -65,6 +58,7 @@ from .columns import (
     SaslResponseColumns,
     TransferColumns,
 )
+from .forms import ENCODINGS, PERFORMATIVES
 from .messages import SECTIONS, SectionColumns
 from .schema import (
     ATTACH,
@@ -115,10 +109,10 @@ FRAME_SCHEMA = arrow_schema(FRAME)
 """``FRAME`` as Arrow has it."""
 
 
-class FrameColumns(FrameRows):
+class FrameColumns(UsualFrameRows):
     """Frames, octet for octet as they came, as columns."""
 
-    __slots__ = ("_budget", "_decoders", "_limits", "_messages", "_with_message")
+    __slots__ = ("_budget", "_decoders", "_messages", "_with_message")
     _SCHEMA = FRAME_SCHEMA
     _DIALECT = "amqp_1_0"
 
@@ -141,8 +135,14 @@ class FrameColumns(FrameRows):
             (SaslResponse, "sasl", "sasl-response", SaslResponseColumns("sasl_response", rest)),
             (SaslOutcome, "sasl", "sasl-outcome", SaslOutcomeColumns("sasl_outcome", rest)),
         ]
-        super().__init__(structs, ("header", "empty", "error"), rest)
-        self._limits = limits
+        super().__init__(
+            structs,
+            ("header", "empty", "error"),
+            rest,
+            encodings=ENCODINGS,
+            performatives=PERFORMATIVES,
+            limits=limits,
+        )
         self._budget = (limits.elements, limits.depth, limits.strict)
         self._decoders = {
             cls.__dict__["DESCRIPTOR"]: (
@@ -189,29 +189,31 @@ class FrameColumns(FrameRows):
             if message is not None:
                 self._with_message.append(row)
                 self._messages.add(message)
-        self._begin(origin, time, offsets)
-        decoders, elements, depth, strict = self._decoders, *self._budget
-        take_kind, take_channel, take_payload = self._kind, self._channel, self._payload
-        for octets in frames:
-            try:
-                size, doff, kind, channel, constructor, code = _unpack(octets)
-                if constructor == _DESCRIBED and doff == 2 and not kind and size == len(octets):
-                    found = decoders.get(code)
-                    if found is not None:
-                        decode, number, add, carries = found
-                        performative, behind = decode(octets, _FIELDS, [elements, depth, strict])
-                        add(performative)
-                        take_kind(number)
-                        take_channel(channel)
-                        take_payload(size - behind if carries else 0)
-                        continue
-            except _FAILURES:
-                pass  # below, where the error is exact
-            self._append_any(octets)
-        if len(self) - self._apart >= TOGETHER:
-            self._take_apart()
+        self.take(frames, offsets, origin, time)
 
-    def _append_any(self, octets: bytes) -> None:
+    def add_frame(self, octets: bytes) -> None:
+        """Decode any frame."""
+        try:
+            size, doff, kind, channel, constructor, code = _unpack(octets)
+            if (
+                constructor == _DESCRIBED
+                and doff == 2
+                and not kind
+                and size == len(octets)
+                and code in self._decoders
+            ):
+                decode, number, add, carries = self._decoders[code]
+                performative, behind = decode(octets, _FIELDS, [*self._budget])
+                add(performative)
+                self._kind(number)
+                self._channel(channel)
+                self._payload(size - behind if carries else 0)
+                return
+        except _FAILURES:
+            pass  # below, where the error is exact
+        self._add_any(octets)
+
+    def _add_any(self, octets: bytes) -> None:
         """Take what is not a usual frame."""
         if octets[:4] == b"AMQP":
             self.add_protocol_header(octets)

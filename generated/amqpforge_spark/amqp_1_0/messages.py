@@ -34,14 +34,6 @@ from amqpforge_spark._support.arrow import Array, Batch, Schema, arrow_schema
 from amqpforge_spark._support.body import BODY, BodyColumns
 from amqpforge_spark._support.columns import TOGETHER, Column, Maps, Nested, Plain
 from amqpforge_spark._support.envelope import ENVELOPE, envelope_of, formats_of, payloads_of
-from amqpforge_spark._support.regular import (
-    Bodies,
-    Form,
-    Listed,
-    Mapped,
-    decode_together,
-    regular_constructors,
-)
 from amqpforge_spark._support.rest import CORRUPT, Corrupt, Rest
 from amqpforge_spark._support.rows import (
     BodyReader,
@@ -52,9 +44,10 @@ from amqpforge_spark._support.rows import (
     encode_rows,
 )
 from amqpforge_spark._support.tagged import TAGGED
-from amqpforge_spark._support.wire import Constructor
+from amqpforge_spark._support.together import decode_together
 
 from .columns import KINDS, HeaderColumns, PropertiesColumns
+from .forms import FORM
 from .schema import HEADER, PROPERTIES
 
 __all__ = [
@@ -93,116 +86,6 @@ MESSAGE_SCHEMA = arrow_schema(MESSAGE)
 """``MESSAGE`` as Arrow has it."""
 
 _NOTHING = Message()
-
-_FORM = Form(
-    regular_constructors(
-        {
-            0x40: Constructor("null", 0),
-            0x56: Constructor("boolean", 1),
-            0x41: Constructor("boolean", 0, value=1),
-            0x42: Constructor("boolean", 0),
-            0x50: Constructor("ubyte", 1),
-            0x60: Constructor("ushort", 2),
-            0x70: Constructor("uint", 4),
-            0x52: Constructor("uint", 1),
-            0x43: Constructor("uint", 0),
-            0x80: Constructor("ulong", 8),
-            0x53: Constructor("ulong", 1),
-            0x44: Constructor("ulong", 0),
-            0x51: Constructor("byte", 1),
-            0x61: Constructor("short", 2),
-            0x71: Constructor("int", 4),
-            0x54: Constructor("int", 1),
-            0x81: Constructor("long", 8),
-            0x55: Constructor("long", 1),
-            0x72: Constructor("float", 4),
-            0x82: Constructor("double", 8),
-            0x74: Constructor("decimal32", 4),
-            0x84: Constructor("decimal64", 8),
-            0x94: Constructor("decimal128", 16),
-            0x73: Constructor("char", 4),
-            0x83: Constructor("timestamp", 8),
-            0x98: Constructor("uuid", 16),
-            0xA0: Constructor("binary", 1, is_sized=True),
-            0xB0: Constructor("binary", 4, is_sized=True),
-            0xA1: Constructor("string", 1, is_sized=True),
-            0xB1: Constructor("string", 4, is_sized=True),
-            0xA3: Constructor("symbol", 1, is_sized=True),
-            0xB3: Constructor("symbol", 4, is_sized=True),
-        }
-    ),
-    lists={
-        0x45: 0,
-        0xC0: 1,
-        0xD0: 4,
-    },
-    maps={
-        0xC1: 1,
-        0xD1: 4,
-    },
-    head=(
-        Listed(
-            0x70,
-            HEADER,
-            types=(
-                "boolean",
-                "ubyte",
-                "uint",
-                "boolean",
-                "uint",
-            ),
-            defaults=(
-                False,
-                4,
-                None,
-                False,
-                0,
-            ),
-        ),
-        Mapped(0x71, "symbol", typed=("rejected",)),
-        Mapped(0x72, "symbol"),
-        Listed(
-            0x73,
-            PROPERTIES,
-            types=(
-                "*",
-                "binary",
-                "string",
-                "string",
-                "string",
-                "*",
-                "symbol",
-                "symbol",
-                "timestamp",
-                "timestamp",
-                "string",
-                "uint",
-                "string",
-            ),
-            defaults=(
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-            ),
-        ),
-        Mapped(0x74, "string"),
-    ),
-    bodies=Bodies(
-        data=(0x75, "data"),
-        single=(0x77, "amqp-value"),
-    ),
-    foot=(Mapped(0x78, "symbol"),),
-)
 
 
 class _SingleColumns:
@@ -292,7 +175,7 @@ def decode_sections(
         formats: their message-formats; None: all are of AMQP's own.
         limits: those of the decoder; a message beyond them is corrupt.
     """
-    return decode_together(payloads, formats, _FORM, limits, _decode_singly)
+    return decode_together(payloads, formats, FORM, limits, _decode_singly)
 
 
 class SectionColumns:

@@ -7,6 +7,7 @@ A Python data source hands Spark record batches whose schema has to equal the on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -90,11 +91,16 @@ def nulls(count: int, kind: Any) -> Array:
     Those that pyarrow makes of such types have room below for elements that are not there, which is written
     wherever they go: most columns of most rows are null, so that it would be most of what Spark has to read.
     """
-    types = pa.types
-    if not types.is_nested(kind):
+    if not pa.types.is_nested(kind):
         return pa.nulls(count, kind)
+    return _many_nulls(1 << count.bit_length(), kind).slice(0, count)
+
+
+@lru_cache(maxsize=256)
+def _many_nulls(count: int, kind: Any) -> Array:
+    """As `nulls`; nearly all batches have as many rows, and the same columns without values."""
     buffers = [pa.py_buffer(bytes((count + 7) // 8))]
-    if types.is_struct(kind):
+    if pa.types.is_struct(kind):
         children = [nulls(count, field.type) for field in kind]
     else:
         buffers.append(pa.py_buffer(bytes(4 * (count + 1))))

@@ -18,6 +18,7 @@ __all__ = [
     "CAPTURE",
     "FRAME_ENDS",
     "FRAME_FACTS",
+    "HEADER_TYPE",
     "FrameRows",
     "Origin",
     "check_end",
@@ -64,7 +65,8 @@ FRAME_ENDS = [StructField("_rest", StringType()), StructField("_corrupt", CORRUP
 """What fits no column, and what could not be decoded."""
 
 _HEADER_SIZE = 8
-_HEADER_TYPE = arrow_type(_HEADER)
+HEADER_TYPE = arrow_type(_HEADER)
+"""The Arrow type of what is said of a protocol header."""
 _TIME = arrow_type(TimestampType())
 _ORIGIN_TYPES = [arrow_type(field.dataType) for field in _ORIGIN]
 _NO_ORIGIN: Origin = (None, None, None, None, None, None)
@@ -247,19 +249,33 @@ class FrameRows:
         """All rows, with ``facts`` in front of the structs and ``further`` columns behind; the columns are
         empty then.
         """
-        count = len(self)
-        numbers = pa.array(self._numbers, pa.int32())
+        count, own, ends = len(self), len(FRAME_FACTS), -len(FRAME_ENDS)
+        held = self.held()
         arrays = [
             pa.array(self._times, _TIME),
             *self._finish_origins(),
             pa.array(self._offsets, pa.int64()),
             pa.repeat(pa.scalar(self._DIALECT), count),
+            *held[:own],
+            *facts,
+            *held[own:ends],
+            *further,
+            *held[ends:],
+        ]
+        for values in (self._origins, self._times, self._offsets):
+            values.clear()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._SCHEMA)
+
+    def held(self) -> list[Array]:
+        """What the frames say and hold: the columns of ``FRAME_FACTS``, the structs, and ``FRAME_ENDS``."""
+        count = len(self._numbers)
+        numbers = pa.array(self._numbers, pa.int32())
+        arrays = [
             pa.array(self._kinds, pa.string()).take(numbers),
             pa.array(self._channels, pa.int32()),
             pa.array(self._names, pa.string()).take(numbers),
             pa.array(self._payloads, pa.int64()),
             self._finish_headers(count),
-            *facts,
         ]
         self._take_apart(1)
         self._apart = 0
@@ -271,17 +287,9 @@ class FrameRows:
                 arrays.append(spread(columns.finish(rows), present))
             else:
                 arrays.append(nulls(count, columns.type))
-        arrays += [*further, self._rest.finish(count), self._corrupt.finish(count)]
-        for values in (
-            self._numbers,
-            self._channels,
-            self._payloads,
-            self._origins,
-            self._times,
-            self._offsets,
-        ):
+        for values in (self._numbers, self._channels, self._payloads):
             values.clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=self._SCHEMA)
+        return [*arrays, self._rest.finish(count), self._corrupt.finish(count)]
 
     def _finish_origins(self) -> list[Array]:
         """Origins are few: their columns are made of few values."""
@@ -295,10 +303,10 @@ class FrameRows:
 
     def _finish_headers(self, count: int) -> Array:
         if not self._headers:
-            return nulls(count, _HEADER_TYPE)
+            return nulls(count, HEADER_TYPE)
         rows = [self._headers.get(row) for row in range(count)]
         self._headers.clear()
         return pa.array(
             [None if row is None else dict(zip(_HEADER.names, row, strict=True)) for row in rows],
-            _HEADER_TYPE,
+            HEADER_TYPE,
         )

@@ -9,6 +9,7 @@ others are left to the decoder of single messages, which knows every form and na
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,11 +114,10 @@ class Wire:
     Attributes:
         start: the first place of each row.
         end: the place behind each row.
-        constructors: of the dialect.
     """
 
     def __init__(self, payloads: Array, constructors: Constructors) -> None:
-        """``payloads``: a ``pyarrow.BinaryArray`` without nulls."""
+        """``payloads``: a ``pyarrow.BinaryArray`` without nulls, not empty."""
         count = len(payloads)
         _, offsets, octets = payloads.buffers()
         bounds = pa.Array.from_buffers(pa.int32(), count + 1, [None, offsets], offset=payloads.offset)
@@ -126,7 +126,16 @@ class Wire:
         self._octets = pa.Array.from_buffers(pa.uint8(), len(self._buffer), [None, self._buffer])
         places = compute.subtract(bounds.cast(pa.int64()), first)
         self.start, self.end = places[:count], places[1:]
-        self.constructors = constructors
+        self._constructors = constructors
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def rows(self, numbers: Array) -> Wire:
+        """The rows with these numbers."""
+        some = copy(self)
+        some.start, some.end = self.start.take(numbers), self.end.take(numbers)
+        return some
 
     def octet(self, place: Array, offset: int = 0) -> Array:
         """The octet so many behind a place, at most 15."""
@@ -142,7 +151,7 @@ class Wire:
 
     def read(self, place: Array) -> Values:
         """The value at a place of each row. Where it contains others, the row is lost."""
-        known = self.constructors
+        known = self._constructors
         code = self.octet(place)
         codes = frozenset(code.unique().to_pylist()) - {None}
         start = compute.add(place, known.ahead.take(code))
