@@ -26,10 +26,10 @@ class DefaultSource(DataSource):
         return "amqp"
 
     def schema(self) -> StructType:
-        """The columns of a message."""
-        from amqpforge_spark.amqp_1_0 import MESSAGE
+        """The columns of a message, or those that the option ``columns`` names; writing does not ask."""
+        from amqpforge.spark.source import read_schema
 
-        return MESSAGE
+        return read_schema(self.options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from amqpforge.spark.source import batch_reader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
@@ -46,10 +46,7 @@ class OptionReader:
         names = {name.lower() for name in known}
         for name in sorted(self._values):
             if name not in names:
-                near = get_close_matches(name, sorted(known, key=str.lower), n=1)
-                meant = f". Is {near[0]!r} meant?" if near else ""
-                names_known = ", ".join(sorted(known))
-                raise OptionError(name, f"is not known for {purpose}; known are {names_known}{meant}")
+                raise OptionError(name, f"is not known for {purpose}; {_suggestion(name, sorted(known))}")
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """An option as it is; one that is empty counts as not given."""
@@ -77,6 +74,27 @@ class OptionReader:
         if value not in known:
             raise OptionError(name, f"is {' or '.join(known)}, not {value!r:.80}")
         return value
+
+    def names(self, name: str, known: Sequence[str]) -> tuple[str, ...] | None:
+        """Names of what is known, with commas between them, in their order; None: the option is not there.
+
+        Raises:
+            OptionError: one is empty, not known, or there twice.
+        """
+        value = self._values.get(name.lower())
+        if value is None:
+            return None
+        found: list[str] = []
+        for one in (part.strip() for part in value.split(",")):
+            if not one:
+                problem = f"is names with commas between them, none of which is empty, not {value!r:.80}"
+                raise OptionError(name, f"{problem}; {_suggestion(one, known)}")
+            if one not in known:
+                raise OptionError(name, f"names {one!r:.80}, which is not known; {_suggestion(one, known)}")
+            if one in found:
+                raise OptionError(name, f"names {one!r} twice: once is enough")
+            found.append(one)
+        return tuple(found)
 
     def flag(self, name: str, *, default: bool) -> bool:
         """``true`` or ``false``.
@@ -129,3 +147,10 @@ class OptionReader:
         if not (number > 0 and math.isfinite(number)):
             raise OptionError(name, f"is a number of seconds above 0, not {value!r:.80}")
         return number
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str:
+    """What is known in the place of a name, and which of it may be meant."""
+    near = get_close_matches(name.lower(), known, n=1)
+    meant = f". Is {near[0]!r} meant?" if near else ""
+    return f"known are {', '.join(known)}{meant}"

@@ -17,7 +17,9 @@ from amqpforge.spark.source.segment import read_segment
 from amqpforge.spark.source.spool import Spool
 from amqpforge.spark.source.storage import Folder, Storage
 
-__all__ = ["bodies", "options", "publish", "receiving", "until"]
+__all__ = ["NO_MESSAGE", "bodies", "options", "publish", "publish_no_message", "receiving", "until"]
+
+NO_MESSAGE = b"\x00\x53"
 
 _PATIENCE = 60.0
 
@@ -38,6 +40,12 @@ def publish(
     ]
     with blocking.connect(url) as connection, connection.sender(address) as sender:
         sender.send_many(messages)
+
+
+def publish_no_message(url: str) -> None:
+    """Send octets that are no message, to the queue ``q``."""
+    with blocking.connect(url) as connection, connection.sender("q") as sender:
+        sender.send(amqpforge.Message.from_octets(NO_MESSAGE, 0x7F00))
 
 
 def bodies(folder: Path | Storage) -> list[int]:

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql.types import StructType
 
 import amqpforge
+import amqpforge_protocol.amqp_1_0 as amqp
 from amqpforge import blocking
 from amqpforge.testing import ThreadedBroker
+from amqpforge_spark.amqp_1_0 import MESSAGE
 
-from .scene import publish
+from .scene import NO_MESSAGE, publish, publish_no_message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,12 +49,29 @@ def test_an_empty_node_has_no_rows(spark: SparkSession, broker: ThreadedBroker) 
 
 
 def test_what_cannot_be_decoded_is_a_row(spark: SparkSession, broker: ThreadedBroker) -> None:
-    with blocking.connect(broker.url) as connection, connection.sender("q") as sender:
-        sender.send(b"1")
-        sender.send(amqpforge.Message.from_octets(b"\x00\x53", 0x7F00))
+    publish(broker.url, 1)
+    publish_no_message(broker.url)
     rows = read(spark, broker).select("body", "_corrupt").collect()
     assert [row._corrupt is None for row in rows] == [True, False]
-    assert bytes(rows[1]._corrupt.octets) == b"\x00\x53"
+    assert bytes(rows[1]._corrupt.octets) == NO_MESSAGE
+
+
+@pytest.mark.parametrize("mode", ["browse", "consume"])
+def test_a_batch_has_the_columns_that_are_named(
+    mode: str, spark: SparkSession, broker: ThreadedBroker, tmp_path: Path
+) -> None:
+    publish(broker.url, 2)
+    with blocking.connect(broker.url) as connection, connection.sender("q") as sender:
+        annotated = amqp.Message(message_annotations={amqp.ULong(7): "b"}, body=[amqp.Data(b"2")])
+        sender.send(amqpforge.Message.from_octets(amqp.encode_message(annotated)))
+    publish_no_message(broker.url)
+    given = {"spoolLocation": str(tmp_path / "spool")} if mode == "consume" else {}
+    frame = read(spark, broker, mode=mode, columns="body, address", **given)
+    assert frame.schema == StructType([MESSAGE[name] for name in ("body", "address", "_rest", "_corrupt")])
+    rest = '{"message_annotations":[[{"type":"ulong","value":"7"},"b"]]}'
+    *good, bad = [tuple(row) for row in frame.collect()]
+    assert good == [(b"0", "q", None, None), (b"1", "q", None, None), (b"2", "q", rest, None)]
+    assert (*bad[:3], bytes(bad[3].octets)) == (None, "q", None, NO_MESSAGE)
 
 
 def test_a_batch_consumes_into_a_spool(spark: SparkSession, broker: ThreadedBroker, tmp_path: Path) -> None:
@@ -81,6 +101,7 @@ def test_a_batch_of_more_than_the_spool_may_hold(
     ("options", "says"),
     [
         ({"adress": "x"}, "option 'adress' is not known for reading a batch"),
+        ({"columns": "bodi"}, "option 'columns' names 'bodi', which is not known"),
         ({"url": "amqp://me:geheim@localhost"}, "option 'url' names a user"),
         ({"address": "nowhere"}, "nowhere"),
         (

@@ -6,9 +6,12 @@ import pickle
 from pathlib import Path
 
 import pytest
+from pyspark.sql.types import StructType
 
 from amqpforge.spark.options import OptionError
 from amqpforge.spark.source.options import ReadOptions
+from amqpforge_spark.amqp_1_0 import MESSAGE
+from pyspark_amqp import DefaultSource
 
 STREAM = {"url": "amqp://broker", "address": "q", "spoolLocation": "/spool"}
 BATCH = {"url": "amqp://broker", "address": "q"}
@@ -34,6 +37,17 @@ def stream(**more: str) -> ReadOptions:
         ({"address": "a,,b"}, "address", "none is empty"),
         ({"address": "[1]"}, "address", "JSON list"),
         ({"address": "[oh"}, "address", "is none"),
+        (
+            {"columns": "body, adress"},
+            "columns",
+            "names 'adress', which is not known; known are address, link,",
+        ),
+        ({"columns": "body,Properties"}, "columns", "_corrupt. Is 'properties' meant?"),
+        ({"columns": "properties.to"}, "columns", "names 'properties.to', which is not known"),
+        ({"columns": "body, address,body"}, "columns", "names 'body' twice"),
+        ({"columns": "body,,address"}, "columns", "none of which is empty, not 'body,,address'; known are"),
+        ({"columns": " "}, "columns", "none of which is empty"),
+        ({"columns": ""}, "columns", "none of which is empty"),
         ({"mode": "peek"}, "mode", "consume or browse"),
         ({"credit": "0"}, "credit", "from 1 to"),
         ({"credit": "many"}, "credit", "from 1 to"),
@@ -111,6 +125,32 @@ def test_names_have_no_case_and_sizes_have_units() -> None:
     assert read.addresses == ("a", "b")
     assert read.spool == "/spool"
     assert read.max_octets == 2048
+
+
+@pytest.mark.parametrize(
+    ("given", "columns"),
+    [
+        ({}, tuple(MESSAGE.names)),
+        ({"columns": "body"}, ("body", "_rest", "_corrupt")),
+        ({"COLUMNS": " body ,address"}, ("body", "address", "_rest", "_corrupt")),
+        ({"columns": "_corrupt,link"}, ("_corrupt", "link", "_rest")),
+        ({"columns": "_rest,_corrupt"}, ("_rest", "_corrupt")),
+        ({"columns": ",".join(reversed(MESSAGE.names))}, tuple(reversed(MESSAGE.names))),
+    ],
+)
+def test_columns_come_as_they_are_named(given: dict[str, str], columns: tuple[str, ...]) -> None:
+    """Those behind them, that tell what would be lost without them."""
+    assert stream(**given).columns == ReadOptions.for_batch(BATCH | given).columns == columns
+    assert DefaultSource(given).schema() == StructType([MESSAGE[name] for name in columns])
+
+
+def test_a_schema_is_chosen_by_columns_only() -> None:
+    source = DefaultSource(BATCH | {"columns": "body"})
+    source.reader(source.schema())
+    with pytest.raises(OptionError, match=r"'schema' cannot be chosen: .* in the option 'columns'"):
+        source.reader(MESSAGE)
+    with pytest.raises(OptionError, match=r"'columns' names 'bodi', .* Is 'body' meant\?"):
+        DefaultSource({"columns": "bodi"}).schema()
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import StructType
 
+from amqpforge.spark.source.rounds import AmqpRoundReader
 from amqpforge.spark.source.spool import Segment
 from amqpforge.spark.source.stream import AmqpStreamReader, SegmentPartition, split
 from amqpforge.testing import ScriptedBroker, ThreadedBroker
+from amqpforge_spark.amqp_1_0 import MESSAGE
 from pyspark_amqp import DefaultSource
 
-from .scene import options, publish, until
+from .scene import NO_MESSAGE, options, publish, publish_no_message, until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,6 +107,27 @@ def test_available_now_takes_each_message_once(job: Job, broker: ThreadedBroker)
     assert job.numbers() == list(range(N + 50))
     job.run()
     assert job.numbers() == list(range(N + 50))
+
+
+@pytest.mark.parametrize("place", ["driver", "executors"])
+def test_a_stream_has_the_columns_that_are_named(job: Job, broker: ThreadedBroker, place: str) -> None:
+    """Others after a restart: what is in the spool is whole."""
+    job.given |= {"receiveOn": place, "columns": "body, address"}
+    publish(broker.url, 2)
+    publish_no_message(broker.url)
+    job.run()
+    frame = job.spark.read.parquet(str(job.folder / "out"))
+    assert frame.schema == StructType([MESSAGE[name] for name in ("body", "address", "_rest", "_corrupt")])
+    *good, bad = sorted(map(tuple, frame.collect()), key=lambda row: (row[0] is None, row[0]))
+    assert good == [(b"0", "q", None, None), (b"1", "q", None, None)]
+    assert (*bad[:3], bytes(bad[3].octets)) == (None, "q", None, NO_MESSAGE)
+
+    job.given["columns"] = "_corrupt, body, body_kind"
+    publish(broker.url, 1, start=2)
+    job.run()
+    both = job.spark.read.option("mergeSchema", "true").parquet(str(job.folder / "out"))
+    found = both.where("_corrupt IS NULL").select("body", "address", "body_kind").collect()
+    assert sorted(map(tuple, found)) == [(b"0", "q", None), (b"1", "q", None), (b"2", None, "data")]
 
 
 def rows(query: StreamingQuery) -> int:
@@ -228,8 +253,6 @@ def test_a_password_is_nowhere(
 
 
 def test_what_goes_to_tasks_has_no_password() -> None:
-    from amqpforge_spark.amqp_1_0 import MESSAGE
-
     given = {"url": "amqp://x", "address": "q", "spoolLocation": "/s", "user": "me", "password": "geheim"}
     source = DefaultSource(dict(given))
     reader = source.streamReader(MESSAGE)
@@ -239,9 +262,26 @@ def test_what_goes_to_tasks_has_no_password() -> None:
     assert isinstance(again, AmqpStreamReader)
 
 
-def test_making_readers_does_nothing(tmp_path: Path) -> None:
-    from amqpforge_spark.amqp_1_0 import MESSAGE
+@pytest.mark.parametrize("place", ["driver", "executors"])
+def test_what_goes_to_tasks_has_the_columns(broker: ThreadedBroker, tmp_path: Path, place: str) -> None:
+    publish(broker.url, 1)
+    given = {"url": broker.url, "address": "q", "spoolLocation": str(tmp_path / "spool")}
+    source = DefaultSource(given | {"receiveOn": place, "columns": "body"})
+    reader = source.streamReader(source.schema())
+    assert isinstance(reader, AmqpStreamReader | AmqpRoundReader)
+    try:
+        reader.prepareForTriggerAvailableNow()
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        parts = reader.partitions(start, end)
+        task = pickle.loads(pickled(reader))
+        (batch,) = [batch for part in parts for batch in task.read(part)]
+    finally:
+        reader.stop()
+    assert batch.to_pydict() == {"body": [b"0"], "_rest": [None], "_corrupt": [None]}
 
+
+def test_making_readers_does_nothing(tmp_path: Path) -> None:
     given = {"url": "amqp://127.0.0.1:1", "address": "q", "spoolLocation": str(tmp_path / "spool")}
     reader = DefaultSource(dict(given)).streamReader(MESSAGE)
     reader.getDefaultReadLimit()

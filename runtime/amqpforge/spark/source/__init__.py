@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .batch import AmqpBatchReader
+    from .options import ReadOptions
     from .rounds import AmqpRoundReader
     from .stream import AmqpStreamReader
 
-__all__ = ["batch_reader", "stream_reader"]
+__all__ = ["batch_reader", "read_schema", "stream_reader"]
+
+
+def read_schema(given: Mapping[str, str]) -> StructType:
+    """The columns of what is read. No other option is looked at: a batch and a stream have different ones.
+
+    Args:
+        given: the options of the data source.
+
+    Raises:
+        OptionError: the option ``columns`` is wrong.
+    """
+    from amqpforge.spark.options import OptionReader
+
+    from .columns import columns_of, schema_of
+
+    return schema_of(columns_of(OptionReader(given, given, purpose="reading")))
 
 
 def batch_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpBatchReader:
@@ -28,8 +45,9 @@ def batch_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpBat
     from .batch import AmqpBatchReader
     from .options import ReadOptions
 
-    _check_schema(schema)
-    return AmqpBatchReader(ReadOptions.for_batch(given))
+    options = ReadOptions.for_batch(given)
+    _check_schema(schema, options)
+    return AmqpBatchReader(options)
 
 
 def stream_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpStreamReader | AmqpRoundReader:
@@ -49,21 +67,24 @@ def stream_reader(given: MutableMapping[str, str], schema: StructType) -> AmqpSt
     from .rounds import AmqpRoundReader
     from .stream import AmqpStreamReader
 
-    _check_schema(schema)
     options = ReadOptions.for_stream(given)
+    _check_schema(schema, options)
     reader = AmqpRoundReader(options) if options.on_executors else AmqpStreamReader(options)
     given.pop("password", None)
     return reader
 
 
-def _check_schema(schema: StructType) -> None:
+def _check_schema(schema: StructType, options: ReadOptions) -> None:
     """See that Spark expects what there is.
 
     Raises:
         OptionError: it was given another schema.
     """
     from amqpforge.spark.options import OptionError
-    from amqpforge_spark.amqp_1_0 import MESSAGE
 
-    if schema != MESSAGE:
-        raise OptionError("schema", "cannot be chosen: leave .schema(...) out and select the columns")
+    from .columns import schema_of
+
+    if schema != schema_of(options.columns):
+        raise OptionError(
+            "schema", "cannot be chosen: leave .schema(...) out, and name columns in the option 'columns'"
+        )

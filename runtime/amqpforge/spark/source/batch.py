@@ -93,7 +93,7 @@ class AmqpBatchReader(DataSourceReader):
             AmqpforgeError: the peer is lost meanwhile, or the spool cannot be read.
         """
         if isinstance(partition, SegmentPartition):
-            return read_segments(partition)
+            return read_segments(partition, self._options.columns)
         if not isinstance(partition, AddressPartition):
             raise AmqpforgeError(f"{partition!r} is no part of a batch")
         return self._copy(partition.address)
@@ -110,7 +110,7 @@ class AmqpBatchReader(DataSourceReader):
                 for tag, message_format, payload in deliveries:
                     rows.append(address, browser.link, tag, now, message_format, payload)
                 if len(rows):
-                    yield from decode_segment(rows.batch())
+                    yield from decode_segment(rows.batch(), self._options.columns)
         finally:
             thread.submit(browser.close()).result()
             thread.end()

@@ -10,6 +10,7 @@ from typing import Final
 from amqpforge.spark.connecting import CONNECTION_OPTIONS, ConnectionOptions
 from amqpforge.spark.options import OptionError, OptionReader
 
+from .columns import columns_of
 from .location import check_location
 
 __all__ = ["BATCH_OPTIONS", "STREAM_OPTIONS", "ReadOptions"]
@@ -17,6 +18,7 @@ __all__ = ["BATCH_OPTIONS", "STREAM_OPTIONS", "ReadOptions"]
 _SHARED: Final = (
     *CONNECTION_OPTIONS,
     "address",
+    "columns",
     "credit",
     "filter",
     "mode",
@@ -41,6 +43,7 @@ class ReadOptions:
     Attributes:
         connection: where to connect and as whom.
         addresses: nodes, and patterns of names of queues with ``*`` or ``?``.
+        columns: the names of those of a message that rows have, in their order.
         consumes: whether messages are taken from their nodes; else they are copied.
         selector: which messages are wanted, as JMS has it; None: all.
         credit: messages that may be under way on a link.
@@ -56,6 +59,7 @@ class ReadOptions:
 
     connection: ConnectionOptions
     addresses: tuple[str, ...]
+    columns: tuple[str, ...]
     consumes: bool = True
     selector: str | None = None
     credit: int = 5000
@@ -127,6 +131,7 @@ class ReadOptions:
         return cls(
             connection=ConnectionOptions.read(reader),
             addresses=_addresses(reader.required("address", "the node to read, or several with commas")),
+            columns=columns_of(reader),
             consumes=consumes,
             selector=reader.text("filter"),
             credit=reader.count("credit", 5000, most=_MOST_CREDIT) or 5000,

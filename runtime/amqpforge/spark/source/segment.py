@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -124,9 +124,9 @@ def is_whole(storage: Storage, name: str) -> bool:
             return False
 
 
-def decode_segment(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment as columns of messages. Octets that are no message become a row that says so."""
+def decode_segment(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """These columns of the messages of a segment. Octets that are no message become a row that says so."""
     from amqpforge_spark.amqp_1_0 import decode_messages
 
     for start in range(0, batch.num_rows, _ROWS):
-        yield decode_messages(batch.slice(start, _ROWS))
+        yield decode_messages(batch.slice(start, _ROWS)).select(columns)

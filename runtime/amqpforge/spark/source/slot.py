@@ -170,7 +170,7 @@ def serve(options: ReadOptions, part: SlotPartition) -> Iterator[pa.RecordBatch]
             if name in done.twins:
                 left_out = set(done.twins[name])
                 batch = batch.filter(pa.array([row not in left_out for row in range(batch.num_rows)]))
-            yield from decode_segment(batch)
+            yield from decode_segment(batch, options.columns)
 
 
 def _rounds(options: ReadOptions, part: SlotPartition, location: str) -> list[Round]:

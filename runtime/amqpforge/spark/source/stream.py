@@ -74,11 +74,11 @@ def split(location: str, segments: Sequence[Segment]) -> list[SegmentPartition]:
     return [SegmentPartition(location, tuple(one.name for one in part)) for part in parts]
 
 
-def read_segments(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
-    """The messages of a partition, in batches of some thousand rows."""
+def read_segments(partition: SegmentPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """These columns of the messages of a partition, in batches of some thousand rows."""
     storage = open_storage(partition.location)
     for name in partition.names:
-        yield from decode_segment(read_segment(storage, name))
+        yield from decode_segment(read_segment(storage, name), columns)
 
 
 def default_limit(options: ReadOptions) -> ReadLimit:
@@ -246,4 +246,4 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if not isinstance(partition, SegmentPartition):
             raise SpoolError(f"{partition!r} is no part of a stream")
-        return read_segments(partition)
+        return read_segments(partition, self._options.columns)
