@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import amqpforge
-from amqpforge.errors import AmqpforgeError, ConnectionLost, LocalError
-from amqpforge.spark.connecting import ConnectionOptions, next_pause
+from amqpforge.spark.connecting import ConnectionOptions
 from amqpforge.spark.options import OptionError, OptionReader
+from amqpforge.spark.patience import PeerAway
 from amqpforge.spark.sink.errors import WriteFailed
 from amqpforge.spark.sink.options import BATCH_OPTIONS, SinkOptions
 from amqpforge.spark.sink.sending import Row
@@ -62,7 +62,8 @@ def test_a_peer_that_comes_late_is_waited_for() -> None:
 
 
 def test_a_peer_that_never_comes_is_given_up() -> None:
-    with pytest.raises(ConnectionLost, match=r"cannot connect to amqp://127\.0\.0\.1"):
+    says = r"no way to connect for 0.2 s, which the option 'startTimeout' sets: cannot connect to amqp://127"
+    with pytest.raises(PeerAway, match=says):
         reach(given(f"amqp://127.0.0.1:{free_port()}", startTimeout="0.2"))
 
 
@@ -74,21 +75,6 @@ def test_what_cannot_help_is_not_tried_again(tmp_path: Path) -> None:
         with pytest.raises(OptionError, match="passwordFile"):
             reach(given(broker.url, user="me", passwordFile=str(tmp_path / "none")))
         assert broker.accepted == 1
-
-
-def test_pauses_end_with_the_time_for_them() -> None:
-    assert list(given("amqp://h", startTimeout="0.001").pauses()) == []
-    pauses = given("amqp://h", startTimeout="1000").pauses()
-    first = [next(pauses) for _ in range(20)]
-    assert 0.05 <= first[0] <= 0.1
-    assert all(2.5 <= pause <= 5 for pause in first[8:])
-    lost = ConnectionLost("gone")
-    assert next_pause(iter([0.5]), lost) == 0.5
-    with pytest.raises(AmqpforgeError) as caught:
-        next_pause(iter([]), lost)
-    assert caught.value is lost
-    with pytest.raises(LocalError):
-        next_pause(iter([0.5]), LocalError("our fault"))
 
 
 @pytest.mark.parametrize(

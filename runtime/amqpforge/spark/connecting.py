@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import amqpforge
 from amqpforge import blocking
-from amqpforge.client.reconnecting import is_final
 from amqpforge.errors import AmqpforgeError, LocalError
 from amqpforge.sasl import Credentials
 from amqpforge.url import UrlError, parse_url
 
 from .options import OptionError, OptionReader
+from .patience import Patience
 
-__all__ = ["CONNECTION_OPTIONS", "ConnectionOptions", "next_pause"]
+__all__ = ["CONNECTION_OPTIONS", "ConnectionOptions"]
 
 CONNECTION_OPTIONS: Final = (
     "url",
@@ -139,12 +137,12 @@ class ConnectionOptions:
             OptionError: a password or a certificate is not where an option says.
             AmqpforgeError: the peer is still absent after ``start_timeout``, or takes no connection of ours.
         """
-        pauses = self.pauses()
+        patience = Patience(self.start_timeout, "connect")
         while True:
             try:
                 connection: amqpforge.Connection = await self.open()
             except AmqpforgeError as error:
-                await asyncio.sleep(next_pause(pauses, error))
+                await asyncio.sleep(patience.pause(error))
             else:
                 return connection
 
@@ -156,14 +154,6 @@ class ConnectionOptions:
             AmqpforgeError: there is no connection.
         """
         return blocking.connect(list(self.urls), **self._arguments(), **arguments)
-
-    def pauses(self) -> Iterator[float]:
-        """Seconds ahead of each new attempt to connect, for as long as a peer may be absent from now on."""
-        until = time.monotonic() + self.start_timeout
-        for pause in blocking.Reconnect(first_delay=0.1, max_delay=5.0)._delays():
-            if time.monotonic() + pause > until:
-                return
-            yield pause
 
     def _arguments(self) -> dict[str, Any]:
         """What both kinds of connections are made with."""
@@ -224,19 +214,6 @@ class ConnectionOptions:
         if not found:
             raise OptionError("passwordFile", f"names {self.password_file!r}, which is empty")
         return found
-
-
-def next_pause(pauses: Iterator[float], error: AmqpforgeError) -> float:
-    """Seconds until the next attempt.
-
-    Args:
-        pauses: of :meth:`ConnectionOptions.pauses`.
-        error: how the last attempt has ended; it is raised if there is to be no other one.
-    """
-    pause = None if is_final(error) else next(pauses, None)
-    if pause is None:
-        raise error
-    return pause
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

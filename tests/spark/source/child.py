@@ -17,12 +17,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from amqpforge.spark.source import intake, links, recovery
+from amqpforge.spark.source import links, recovery
+from amqpforge.spark.source.confirmations import Confirmations
 from amqpforge.spark.source.lease import Times
 from amqpforge.spark.source.live import Live
 from amqpforge.spark.source.objects import ObjectStore
 from amqpforge.spark.source.options import ReadOptions
 from amqpforge.spark.source.spool import Spool
+from amqpforge.spark.source.writer import Writer
 
 __all__ = ["POINTS", "UPLOAD_POINTS", "Death", "kill_others", "kill_session", "prepare", "run", "start"]
 
@@ -107,7 +109,7 @@ def prepare(folder: str, plan: dict[str, Any], kill: Callable[[], None]) -> None
 def _die(death: Death, spool: str, is_unsynced: bool) -> None:
     """Have the points met; ``is_unsynced``: leave the syncs out."""
     fsync, rename, put = os.fsync, os.rename, ObjectStore._put
-    publish, look = Spool.publish, intake.Intake._look
+    publish, look = Spool.publish, Confirmations._look
 
     def dying_fsync(file: int) -> None:
         name = Path(os.readlink(f"/proc/self/fd/{file}")).name
@@ -136,16 +138,16 @@ def _die(death: Death, spool: str, is_unsynced: bool) -> None:
         death.meet("after fsync")
         return segment
 
-    def dying_look(self: intake.Intake, connection: Any) -> Any:
+    def dying_look(self: Confirmations) -> Any:
         if any(delivery.settled for pending in self._pending for delivery in pending.deliveries):
             death.meet("after settle")
-        return look(self, connection)
+        return look(self)
 
     _replace(os, "fsync", dying_fsync)
     _replace(os, "rename", dying_rename)
     _replace(ObjectStore, "_put", dying_put)
     _replace(Spool, "publish", dying_publish)
-    _replace(intake.Intake, "_look", dying_look)
+    _replace(Confirmations, "_look", dying_look)
 
 
 def _hurry(times: Times) -> None:
@@ -160,7 +162,7 @@ def _hurry(times: Times) -> None:
 
 def _be_hasty() -> None:
     """Accept messages before they are in the spool."""
-    publish = intake.Intake._publish
+    publish = Writer._publish
 
     async def hasty_publish(self: Any, gathering: Any) -> Any:
         self._accept(gathering.deliveries)
@@ -168,7 +170,7 @@ def _be_hasty() -> None:
             await asyncio.sleep(0)
         return await publish(self, gathering)
 
-    _replace(intake.Intake, "_publish", hasty_publish)
+    _replace(Writer, "_publish", hasty_publish)
 
 
 def _forget() -> None:

@@ -7,8 +7,8 @@ import pytest
 from amqpforge.engine.delivery import IncomingDelivery
 from amqpforge.engine.receiver import Receiver
 from amqpforge.spark.source.gathering import Gathered
-from amqpforge.spark.source.intake import _make_room
 from amqpforge.spark.source.spool import Link
+from amqpforge.spark.source.writer import _make_room
 
 LINK = Link("a link", "q")
 

@@ -18,9 +18,9 @@ import pytest
 import amqpforge
 from amqpforge import blocking
 from amqpforge.errors import AmqpforgeError, LinkDetached, NegotiationFailed
+from amqpforge.spark.patience import PeerAway
 from amqpforge.spark.source import intake
 from amqpforge.spark.source import live as live_module
-from amqpforge.spark.source.intake import ReceivingFailed
 from amqpforge.spark.source.links import UnsuitablePeer
 from amqpforge.spark.source.recovery import identity
 from amqpforge.spark.source.segment import SpoolError
@@ -285,7 +285,7 @@ def test_nobody_is_there(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"amqp://127.0.0.1:{free.getsockname()[1]}"
         error = failure(url, tmp_path / "spool", startTimeout=1)
-    assert isinstance(error, ReceivingFailed)
+    assert isinstance(error, PeerAway)
     assert "no way to receive for 1 s, which the option 'startTimeout' sets: cannot connect to" in str(error)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import pytest
 from amqpforge.spark.source import live as receiver
 from amqpforge.spark.source.live import Live
 from amqpforge.spark.source.segment import SpoolError
+from amqpforge.spark.source.spool import Spool
 from amqpforge.testing import ThreadedBroker
 from amqpforge_protocol.amqp_1_0 import Attach, Begin, Disposition, Flow, Open, ProtocolHeader, Role, SaslInit
 
@@ -70,7 +72,7 @@ def test_two_receivers_with_one_spool(
     broker: ThreadedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second is told so, and the first goes on."""
-    monkeypatch.setattr(receiver, "_LOCK_PATIENCE", 0.2)
+    monkeypatch.setattr(receiver, "Spool", partial(Spool, timeout=0.2))
     given = options(broker.url, tmp_path / "spool")
     with receiving(given) as first:
         with pytest.raises(SpoolError, match=r"is in use by process \d+ on .*: give each query"):

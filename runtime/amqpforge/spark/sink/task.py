@@ -9,7 +9,7 @@ from itertools import chain
 
 from amqpforge import blocking
 from amqpforge.errors import AmqpforgeError, ConnectionClosed
-from amqpforge.spark.connecting import next_pause
+from amqpforge.spark.patience import Patience
 
 from .errors import WriteFailed
 from .options import SinkOptions
@@ -46,18 +46,18 @@ def write_partition(options: SinkOptions, number: int, rows: Iterable[Row]) -> t
 
 def _connected(options: SinkOptions, number: int) -> blocking.Connection:
     """A connection. A peer that is absent may come back within ``startTimeout``, now and later."""
-    patience = options.connection.start_timeout
-    pauses = options.connection.pauses()
+    limit = options.connection.start_timeout
+    patience = Patience(limit, "connect")
     try:
         while True:
             try:
                 return options.connection.open_blocking(
                     timeout=options.timeout,
                     # Work that was rolled back cannot go on over another connection.
-                    reconnect=None if options.transactional else blocking.Reconnect(give_up_after=patience),
+                    reconnect=None if options.transactional else blocking.Reconnect(give_up_after=limit),
                 )
             except AmqpforgeError as error:
-                time.sleep(next_pause(pauses, error))
+                time.sleep(patience.pause(error))
     except AmqpforgeError as error:
         raise WriteFailed(f"there is no connection: {error}", number) from error
 

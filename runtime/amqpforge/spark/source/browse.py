@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from amqpforge.errors import AmqpforgeError
 
-from .links import OnceReceiver, attach, available, drain, find_addresses, new_name
+from .emptying import available, drain
+from .links import OnceReceiver, attach, find_addresses, new_name
 
 if TYPE_CHECKING:
     from amqpforge.client.connection import Connection

@@ -6,10 +6,8 @@ once more only to tell the peer what is in the spool (see :mod:`.recovery`), and
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +17,7 @@ from amqpforge.client.delivery import Delivery
 from amqpforge.client.receiver import Receiver
 from amqpforge.client.termini import MAX_MESSAGE_SIZE, TARGET, link_name, missing_filters, source
 from amqpforge.engine.receiver import Receiver as ReceiverEnd
-from amqpforge.errors import EndpointClosed, LinkDetached, OperationTimedOut
+from amqpforge.errors import EndpointClosed, LinkDetached
 from amqpforge.management import Management
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
@@ -44,9 +42,7 @@ __all__ = [
     "UnsuitablePeer",
     "attach",
     "attach_again",
-    "available",
     "confirms",
-    "drain",
     "find_addresses",
     "new_name",
 ]
@@ -54,12 +50,6 @@ __all__ = [
 KEPT: Final = 60
 """Seconds for which the peer is asked to keep a link that was lost."""
 
-_ANSWER: Final = 5.0
-"""Seconds for which a peer may leave a drain unanswered; some never answer."""
-_WHOLE: Final = 60.0
-"""Seconds for which the rest of a message is waited for."""
-_QUIET: Final = 1.0
-"""Seconds without a message after which a node of such a peer counts as empty."""
 _ACCEPTED: Final = Accepted()
 _PATTERN: Final = re.compile(r"[*?]")
 
@@ -194,42 +184,6 @@ def confirms(receiver: OnceReceiver) -> bool:
     return receiver.end.rcv_settle_mode is ReceiverSettleMode.SECOND
 
 
-async def drain(connection: Connection, receiver: OnceReceiver) -> bool:
-    """Have the peer send what it has, as far as the credit goes; returns whether there is no more.
-
-    If the peer cannot say, it counts as empty when nothing came for a second.
-
-    Raises:
-        AmqpforgeError: the link or the connection is over.
-    """
-    if not _drains(connection):
-        return await _is_quiet(receiver)
-    before = receiver._messages
-    credit = receiver.end.link_credit
-    try:
-        await receiver.drain(timeout=_ANSWER)
-    except OperationTimedOut:
-        receiver.resume()
-        return await _is_quiet(receiver)
-    await _complete(receiver)
-    return credit > 0 and receiver._messages - before < credit
-
-
-async def available(connection: Connection, receiver: OnceReceiver) -> int | None:
-    """How many messages will have come over a link that is new once it has sent what its node has now; None:
-    the peer does not tell.
-
-    Raises:
-        AmqpforgeError: the link or the connection is over.
-    """
-    receiver._check()
-    receiver.end.flow(echo=True)
-    connection._wake()
-    await connection.round_trip()  # Its answer comes behind the one to the flow.
-    left = receiver.end.flow_state.available + receiver.is_partial  # It does not count what it has begun.
-    return receiver._messages + left if left else None
-
-
 async def find_addresses(connection: Connection, addresses: Iterable[str]) -> list[str]:
     """Addresses, with the names of queues in the place of patterns.
 
@@ -294,38 +248,6 @@ def _copies(receiver: OnceReceiver) -> bool:
     remote = receiver.end.remote
     told = remote.source if remote is not None else None
     return isinstance(told, Source) and told.distribution_mode == StdDistMode.COPY
-
-
-def _drains(connection: Connection) -> bool:
-    """Whether it is safe to ask the peer to drain: RabbitMQ before 4.0 ends the session of who does."""
-    remote = connection.remote
-    about: Mapping[str, Any] = (remote.properties if remote is not None else None) or {}
-    told = {str(key): value for key, value in about.items()}
-    major = str(told.get("version", "")).partition(".")[0]
-    return told.get("product") != "RabbitMQ" or (major.isdecimal() and int(major) >= 4)
-
-
-async def _is_quiet(receiver: OnceReceiver) -> bool:
-    before = -1
-    while receiver._messages != before:
-        before = receiver._messages
-        await asyncio.sleep(_QUIET)
-        receiver._check()
-        await _complete(receiver)
-    return True
-
-
-async def _complete(receiver: OnceReceiver) -> None:
-    """Wait for the rest of a message that has begun to come: it counts once it is whole.
-
-    Raises:
-        AmqpforgeError: the link or the connection is over.
-    """
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_WHOLE):
-            while receiver.is_partial:
-                receiver._check()
-                await asyncio.sleep(0.01)
 
 
 _ABOUT_THE_NODE: Final = frozenset(

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Live"]
 
-_LOCK_PATIENCE: Final = 10.0
-"""Seconds for which another process may still have the spool: the one of the same query that is just
-ending.
-"""
 _END: Final = 10.0
 """Seconds that closing may take."""
 
@@ -50,7 +46,7 @@ class Live:
         if options.spool is None:
             raise ReceivingFailed("there is no spool: give the option 'spoolLocation'")
         self._changed = threading.Condition()
-        self.spool = Spool(open_storage(options.spool), timeout=_LOCK_PATIENCE)
+        self.spool = Spool(open_storage(options.spool))
         self._thread = LoopThread("amqpforge spark receiver")
         self._task: asyncio.Task[None] | None = None
         self._is_stopped = False

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from amqpforge.errors import AmqpforgeError
 from amqpforge.loop_thread import LoopThread
+from amqpforge.spark.patience import Patience
 
-from .links import OnceReceiver, attach, find_addresses, new_name
-from .patience import Patience
+from .links import OnceReceiver, UnsuitablePeer, attach, find_addresses, new_name
 
 if TYPE_CHECKING:
     from amqpforge.client.connection import Connection
@@ -65,7 +65,8 @@ class Probe:
         if self._thread is None:
             self._thread = LoopThread("amqpforge spark probe")
         if self._patience is None:
-            self._patience = Patience(self._options.connection.start_timeout)
+            limit = self._options.connection.start_timeout
+            self._patience = Patience(limit, "receive", final=(UnsuitablePeer,))
         while True:
             now = time.monotonic()
             if now < self._next:

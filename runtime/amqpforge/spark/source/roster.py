@@ -17,10 +17,6 @@ from .storage import open_storage
 __all__ = ["Roster", "Slot", "shares"]
 
 _SLOTS: Final = "slots.json"
-_LOCK_PATIENCE: Final = 10.0
-"""Seconds for which another process may still have the spool: the one of the same query that is just
-ending.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Roster:
         Raises:
             SpoolError: the spool is of no use, in use, or that of a receiver on the driver.
         """
-        self.spool = Spool(open_storage(location), timeout=_LOCK_PATIENCE)
+        self.spool = Spool(open_storage(location))
         try:
             with as_spool_error(f"opening the spool {self.location}"):
                 self.slots = [Slot(**one) for one in self.spool.storage.load(_SLOTS) or ()]

@@ -28,8 +28,8 @@ from .spool import Spool
 from .storage import open_storage
 
 if TYPE_CHECKING:
-    from .intake import Progress
     from .options import ReadOptions
+    from .progress import Progress
     from .storage import Storage
 
 __all__ = ["Record", "Round", "SlotPartition", "serve", "slot_name"]

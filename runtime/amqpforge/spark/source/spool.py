@@ -37,6 +37,8 @@ _VERSION: Final = 1
 _ABOUT: Final = "spool.json"
 _LINKS: Final = "links.json"
 _SETTLED: Final = "settled.json"
+_LOCK_PATIENCE: Final = 10.0
+"""Seconds for which another process may still have a spool: the one of the same query that is just ending."""
 _log = logging.getLogger("amqpforge.spark")
 
 
@@ -81,7 +83,7 @@ class Spool:
         links: the links that the peer may still know from here.
     """
 
-    def __init__(self, storage: Storage, *, timeout: float = 10.0) -> None:
+    def __init__(self, storage: Storage, *, timeout: float = _LOCK_PATIENCE) -> None:
         """Open a spool, or make one.
 
         Args:
