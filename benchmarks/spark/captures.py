@@ -1,13 +1,15 @@
-"""Captures: frames a second of ``format("amqp_capture")`` on one core and on two, beside tshark."""
+"""Captures: frames a second of ``format("amqp_capture")``, with Spark and without, beside tshark."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from benchmarks.processes import BULK
@@ -139,17 +141,72 @@ class Way:
         return {"path": str(bulk.path), "columns": dict(kind.columns), "tasks": self.tasks}
 
 
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Workers without a session that decode at once what tasks would, without Spark's JVM.
+
+    Attributes:
+        workers: each decodes a part of the file; the first one has planned the parts.
+    """
+
+    workers: Sequence[Worker]
+
+    def check(self, bulk: Bulk, kind: Kind) -> int:
+        """See that there are as many frames by name as there should be; returns how many rows there are.
+
+        Raises:
+            WrongResultError: there are not, or there are not so many parts.
+        """
+        found: Counter[str] = Counter()
+        for told in self._decode("count names", bulk, kind):
+            found.update(told)
+        frames = {name: found[name] for name in _CODES if name in found}
+        if frames != bulk.by_name:
+            raise WrongResultError(f"the reader without Spark: {frames}, not {bulk.by_name}")
+        return found.total()
+
+    def run(self, bulk: Bulk, kind: Kind, rows: int) -> dict[str, float]:
+        """Decode the capture once; the time is that from the call that plans until the last one has done.
+
+        Raises:
+            WrongResultError: there are not so many rows, or not so many parts.
+        """
+        begin = perf_counter()
+        told = self._decode("decode", bulk, kind)
+        seconds = perf_counter() - begin
+        found = sum(one["rows"] for one in told)
+        if found != rows:
+            raise WrongResultError(f"the reader without Spark: {found} rows of the capture, not {rows}")
+        return {"seconds": seconds, "rate": bulk.frames / seconds}
+
+    def _decode(self, role: str, bulk: Bulk, kind: Kind) -> list[dict[str, Any]]:
+        job = {"path": str(bulk.path), "columns": dict(kind.columns)}
+        count = len(self.workers)
+        parts = self.workers[0].do("plan", **job, parts=count)["partitions"]
+        if len(parts) != count:
+            raise WrongResultError(f"the reader without Spark: {len(parts)} parts, not {count}")
+        pairs = zip(self.workers, parts, strict=True)
+        answers = [worker.ask(role, **job, partition=part) for worker, part in pairs]
+        return [answer() for answer in answers]
+
+
 ONE_CPU, ONE_TASK, TWO_TASKS = "one core", "local[1]", "local[2]"
+ONE_PROCESS, TWO_PROCESSES = "one process", "two processes"
 
 
 def measure(
-    one: Worker, two: Worker, bulk: Bulk, tshark: Tshark | None, folder: Path, rounds: int
+    sessions: tuple[Worker, Worker],
+    apart: tuple[Worker, Worker],
+    bulk: Bulk,
+    tshark: Tshark | None,
+    folder: Path,
+    rounds: int,
 ) -> Iterator[Line]:
     """The lines of all kinds, each when it is known.
 
     Args:
-        one: a session with one core.
-        two: a session with two.
+        sessions: one with one core, and one with two.
+        apart: two workers without a session, each on a processor of its own.
         bulk: what is decoded.
         tshark: beside whom; None: nobody.
         folder: for what tshark writes.
@@ -158,12 +215,20 @@ def measure(
     Raises:
         WrongResultError: somebody has found other frames than there are.
     """
-    ways = {ONE_CPU: Way(one, 1, cpus=1), ONE_TASK: Way(one, 1), TWO_TASKS: Way(two, 2)}
+    one, two = sessions
+    ways: dict[str, Way | Processes] = {
+        ONE_CPU: Way(one, 1, cpus=1),
+        ONE_TASK: Way(one, 1),
+        TWO_TASKS: Way(two, 2),
+        ONE_PROCESS: Processes(apart[:1]),
+        TWO_PROCESSES: Processes(apart),
+    }
     for kind in KINDS:
-        rows = {ways[name].check(bulk, kind) for name in (ONE_TASK, TWO_TASKS)}
-        if len(rows) > 1:
-            raise WrongResultError(f"one task and two give different numbers of rows: {rows}")
-        runs: dict[str, Run] = {name: partial(way.run, bulk, kind, max(rows)) for name, way in ways.items()}
+        rows = {name: way.check(bulk, kind) for name, way in ways.items() if name != ONE_CPU}
+        count = rows[ONE_TASK]
+        if set(rows.values()) != {count}:
+            raise WrongResultError(f"not all ways give the same number of rows: {rows}")
+        runs: dict[str, Run] = {name: partial(way.run, bulk, kind, count) for name, way in ways.items()}
         for _ in range(kind.warm_up):
             runs[ONE_TASK]()
             runs[TWO_TASKS]()
@@ -180,6 +245,18 @@ def _by_tshark(tshark: Tshark, form: tuple[str, ...], bulk: Bulk) -> dict[str, f
 
 
 def _lines(kind: Kind, found: Samples) -> Iterator[Line]:
+    yield from _lines_of_spark(kind, found)
+    own, title = found[ONE_PROCESS], f"capture decoded in {ONE_PROCESS}, {kind.title}"
+    for number, name in enumerate(kind.forms):
+        if name in found:
+            peer, target = (name, found[name]), None if number else kind.target
+            yield beside(title, "frames/s", "rate", own, peer, target, more_is_better=True)
+    title = f"capture decoded in {TWO_PROCESSES}, {kind.title}"
+    both, peer = found[TWO_PROCESSES], ("one", own)
+    yield beside(title, "frames/s", "rate", both, peer, TARGET_OF_CORES, more_is_better=True)
+
+
+def _lines_of_spark(kind: Kind, found: Samples) -> Iterator[Line]:
     title = f"capture, {kind.title}"
     for number, name in enumerate(kind.forms):
         if name not in found:

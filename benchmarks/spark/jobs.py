@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,9 @@ from benchmarks.spark.usage import Meter, confined
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+ALWAYS = ("_rest", "_corrupt")
+"""The columns that rows have besides those that are asked for."""
 
 PERFORMATIVES = ("open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close")
 
@@ -80,21 +83,31 @@ def _frames(spark: SparkSession, path: str, columns: Mapping[str, str], tasks: i
 
 
 def spooled(
-    spark: SparkSession, port: int, address: str, spool: str, folder: str, count: int
+    spark: SparkSession, port: int, address: str, spool: str, folder: str, count: int, columns: Sequence[str]
 ) -> dict[str, float]:
-    """Write what a spool holds to Parquet, all columns; what the queue holds goes into the spool before.
+    """Write what a spool holds to Parquet; what the queue holds goes into the spool before.
 
     Only the reading of the segments and the writing are measured.
+
+    Args:
+        spark: the session.
+        port: of the broker.
+        address: the queue.
+        spool: the folder of the spool.
+        folder: for the rows.
+        count: of the rows.
+        columns: that are asked for; none: all.
 
     Raises:
         WrongRowsError: the rows are others.
     """
-    rows = _source(spark.read, port, address, spool, mode="consume").load()
+    rows = _source(spark.read, port, address, spool, columns, mode="consume").load()
     rows.limit(1).count()  # The receiver runs at the first action, and once.
     meter = Meter()
     rows.write.mode("overwrite").parquet(folder)
     used = meter.stop()
     written = spark.read.parquet(folder)
+    _check_columns(written, columns)
     number = functions.col("application_properties.number.long")
     _check_numbers(written, number, count)
     same = (
@@ -107,18 +120,27 @@ def spooled(
 
 
 def stream(
-    spark: SparkSession, port: int, address: str, folder: str, count: int, size: int
+    spark: SparkSession, port: int, address: str, folder: str, count: int, size: int, columns: Sequence[str]
 ) -> dict[str, float]:
-    """Stream what a queue holds into Parquet, all columns.
+    """Stream what a queue holds into Parquet.
 
     The time is that from the receipt of the first message, which each row has, to the note in the checkpoint
     that the last batch is done; ``before`` is that from the start of the query to the first message.
+
+    Args:
+        spark: the session.
+        port: of the broker.
+        address: the queue.
+        folder: for the spool, the checkpoint and the rows.
+        count: of the messages.
+        size: of a body.
+        columns: that are asked for, the body and the time of the receipt among them; none: all.
 
     Raises:
         WrongRowsError: the rows are others.
     """
     home = Path(folder)
-    rows = _source(spark.readStream, port, address, str(home / "spool")).load()
+    rows = _source(spark.readStream, port, address, str(home / "spool"), columns).load()
     meter, begin = Meter(), time.time()
     query = (
         rows.writeStream.format("parquet")
@@ -131,6 +153,7 @@ def stream(
     notes = [path for path in (home / "checkpoint" / "commits").iterdir() if path.name.isdigit()]
     end = max(path.stat().st_mtime for path in notes)
     written = spark.read.parquet(str(home / "rows"))
+    _check_columns(written, columns)
     number = functions.conv(functions.hex(functions.substring("body", 1, 8)), 16, 10).cast("long")
     _check_numbers(written, number, count)
     same = (functions.col("body") == _body(number, size)) & functions.col("_corrupt").isNull()
@@ -165,8 +188,10 @@ def write(spark: SparkSession, port: int, address: str, count: int, size: int, i
     return used
 
 
-def _source(reader: Any, port: int, address: str, spool: str, **options: str) -> Any:
+def _source(reader: Any, port: int, address: str, spool: str, columns: Sequence[str], **options: str) -> Any:
     """A reader, of a batch or of a stream."""
+    if columns:
+        options["columns"] = ",".join(columns)
     return reader.format("amqp").options(url=_url(port), address=address, spoolLocation=spool, **options)
 
 
@@ -178,6 +203,13 @@ def _body(number: Column, size: int) -> Column:
     """The body with a number."""
     digits = functions.lpad(functions.hex(number), 16, "0")
     return functions.concat(functions.unhex(digits), functions.lit(filler(size)))
+
+
+def _check_columns(rows: DataFrame, columns: Sequence[str]) -> None:
+    """See that there are the columns that were asked for, and no others."""
+    expected = {*columns, *ALWAYS}
+    if columns and set(rows.columns) != expected:
+        raise WrongRowsError(f"columns: {sorted(rows.columns)}, not {sorted(expected)}")
 
 
 def _check_numbers(rows: DataFrame, number: Column, count: int) -> None:

@@ -25,6 +25,10 @@ CASE = "spark"
 SIZE = 1024
 """Octets in the body of a message that goes through the broker."""
 
+OF_SPOOL = ("address", "body", "properties", "application_properties")
+OF_STREAM = ("address", "body", "received_at")
+"""The columns where only some are asked for; the time of a stream begins with the first receipt."""
+
 Say = Callable[[str], None]
 
 
@@ -36,18 +40,20 @@ class Effort:
         rounds: how often everybody has a turn.
         columns: rows that are encoded and decoded at once in one process.
         spooled: messages in the spool.
-        messages: that go through the broker in a turn.
+        taken: messages that are taken from the broker in a turn.
+        messages: that are sent to it in a turn.
         has_captures: whether the capture is decoded.
     """
 
     rounds: int = 3
     columns: int = 10_000
     spooled: int = 200_000
+    taken: int = 200_000
     messages: int = 50_000
     has_captures: bool = True
 
 
-QUICK = Effort(rounds=1, columns=1000, spooled=2000, messages=2000, has_captures=False)
+QUICK = Effort(rounds=1, columns=1000, spooled=2000, taken=2000, messages=2000, has_captures=False)
 
 ROUNDS_OF_COLUMNS = 7
 """They are short."""
@@ -105,52 +111,54 @@ def _captures(two: Worker, folder: Path, effort: Effort, say: Say) -> Iterator[L
         return
     tshark = find_tshark(bulk.path, bulk.port)
     say("left out: tshark (it is not installed)" if tshark is None else f"beside: {tshark.label}")
-    with worker(1) as one:
-        yield from captures.measure(one, two, bulk, tshark, folder, effort.rounds)
+    with worker(1) as one, worker(0, 0) as first, worker(0, 1) as second:
+        yield from captures.measure((one, two), (first, second), bulk, tshark, folder, effort.rounds)
 
 
 def _spool(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Effort) -> Iterator[Line]:
-    """The first run fills the spool, and warms up; the others find the queue empty."""
-    address = f"{broker.address}-0"
-    run = partial(
-        two.do,
-        "spooled",
-        port=broker.port,
-        address=address,
-        spool=str(folder / "spool"),
-        folder=str(folder / "spooled"),
-        count=effort.spooled,
-    )
-    plain.do("send orders", port=broker.port, address=address, count=effort.spooled)
-    run()
-    rates = [effort.spooled / run()["seconds"] for _ in range(effort.rounds)]
+    """The first run fills the spool; those that count find the queue empty."""
+    job = {"port": broker.port, "address": f"{broker.address}-0", "count": effort.spooled}
+    folders = {"spool": str(folder / "spool"), "folder": str(folder / "spooled")}
+
+    def spooled(columns: tuple[str, ...]) -> dict[str, float]:
+        return _with_rate(two.do("spooled", **job, **folders, columns=columns), effort.spooled)
+
+    plain.do("send orders", **job)
+    runs: dict[str, Run] = {"all": partial(spooled, ()), "some": partial(spooled, OF_SPOOL)}
+    for run in runs.values():
+        run()
+    found = turns(runs, effort.rounds)
     shutil.rmtree(folder / "spooled")
-    yield alone("spool into Parquet, local[2]", "rows/s", rates, 100_000)
+    title = "spool into Parquet, local[2]"
+    yield alone(title, "rows/s", numbers(found["all"], "rate"), 100_000)
+    yield alone(f"{title}, four columns", "rows/s", numbers(found["some"], "rate"), 100_000)
 
 
 def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Effort) -> Iterator[Line]:
     """A queue that is full is taken from: by the client, and by a stream of Spark."""
-    job = {"port": broker.port, "address": broker.address, "count": effort.messages, "size": SIZE}
+    job = {"port": broker.port, "address": broker.address, "count": effort.taken, "size": SIZE}
     number = count()
 
-    def stream() -> dict[str, float]:
+    def stream(columns: tuple[str, ...]) -> dict[str, float]:
         plain.do("send", **job)
         home = folder / f"stream-{next(number)}"
-        used = two.do("stream", **job, folder=str(home))
+        used = two.do("stream", **job, folder=str(home), columns=columns)
         shutil.rmtree(home)
-        return _with_rate(used, effort)
+        return _with_rate(used, effort.taken)
 
     def take() -> dict[str, float]:
         plain.do("send", **job)
-        return _with_rate(plain.do("take", **job), effort)
+        return _with_rate(plain.do("take", **job), effort.taken)
 
-    stream()
-    take()
-    found = turns({"spark": stream, "client": take}, effort.rounds)
+    runs: dict[str, Run] = {"all": partial(stream, ()), "some": partial(stream, OF_STREAM), "client": take}
+    for run in runs.values():
+        run()
+    found = turns(runs, effort.rounds)
     peer = "client", found["client"]
     title = f"broker to Parquet, {SIZE:,} B"
-    yield beside(title, "msg/s", "rate", found["spark"], peer, 0.8, more_is_better=True)
-    yield alone("start of a query, to its first message", "s", numbers(found["spark"], "before"))
+    yield beside(title, "msg/s", "rate", found["all"], peer, 0.8, more_is_better=True)
+    yield beside(f"{title}, three columns", "msg/s", "rate", found["some"], peer, 0.8, more_is_better=True)
+    yield alone("start of a query, to its first message", "s", numbers(found["all"], "before"))
 
 
 def _sink(plain: Worker, two: Worker, broker: Running, effort: Effort) -> Iterator[Line]:
@@ -160,12 +168,12 @@ def _sink(plain: Worker, two: Worker, broker: Running, effort: Effort) -> Iterat
     def write(ids: bool) -> dict[str, float]:
         used = two.do("write", **job, ids=ids)
         plain.do("take", **job)
-        return _with_rate(used, effort)
+        return _with_rate(used, effort.messages)
 
     def send() -> dict[str, float]:
         used = plain.do("send", **job)
         plain.do("take", **job)
-        return _with_rate(used, effort)
+        return _with_rate(used, effort.messages)
 
     runs: dict[str, Run] = {"spark": partial(write, False), "ids": partial(write, True), "client": send}
     for run in runs.values():
@@ -177,5 +185,5 @@ def _sink(plain: Worker, two: Worker, broker: Running, effort: Effort) -> Iterat
     yield beside(f"{title}, with ids", "msg/s", "rate", found["ids"], peer, more_is_better=True)
 
 
-def _with_rate(used: dict[str, float], effort: Effort) -> dict[str, float]:
-    return {**used, "rate": effort.messages / used["seconds"]}
+def _with_rate(used: dict[str, float], done: int) -> dict[str, float]:
+    return {**used, "rate": done / used["seconds"]}

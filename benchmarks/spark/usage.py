@@ -52,15 +52,15 @@ class Meter:
 
 
 @contextmanager
-def confined(cpus: int | None) -> Iterator[None]:
-    """All processes of the session share so many of the processors for the time of a ``with`` block; None:
-    they go where they like.
+def confined(cpus: int | None, first: int = 0) -> Iterator[None]:
+    """All processes of the session share so many of the processors for the time of a ``with`` block, without
+    the ``first`` so many, which are for others. None, or more than there are: they go where they like.
     """
     allowed = os.sched_getaffinity(0)
-    if cpus is None or cpus >= len(allowed):
+    if cpus is None or first + cpus > len(allowed):
         yield
         return
-    _allow(set(sorted(allowed)[:cpus]))
+    _allow(set(sorted(allowed)[first : first + cpus]))
     try:
         yield
     finally:

@@ -1,9 +1,10 @@
 """A worker: takes one job after the other from standard input, a line of JSON each, and answers likewise.
 
-Run as ``python -m benchmarks.spark.worker CORES``: a session of Spark with so many cores; or with 0, what
-takes no session. It begins by telling what it is, ``{"label": name and version, "seconds": what its start
-took}``, or ``{"missing": reason}``. A job is ``{"role": name, ...arguments}``; the answer is what the role
-returns, or ``{"error": text}``. It ends when standard input does.
+Run as ``python -m benchmarks.spark.worker CORES [PROCESSOR]``: a session of Spark with so many cores, or with
+0, what takes no session; on one processor alone if it is named, counted from 0. It begins by telling what it
+is, ``{"label": name and version, "seconds": what its start took}``, or ``{"missing": reason}``. A job is
+``{"role": name, ...arguments}``; the answer is what the role returns, or ``{"error": text}``. It ends when
+standard input does.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import Any
+
+from benchmarks.spark.usage import confined
 
 Role = Callable[..., dict[str, Any]]
 
@@ -43,13 +46,16 @@ def _work(roles: Mapping[str, Role]) -> None:
 
 
 def _without_session() -> None:
-    from benchmarks.spark import client
+    from benchmarks.spark import client, decoding
 
     roles: dict[str, Role] = {
         "send": client.send,
         "send orders": client.send_orders,
         "take": client.take,
         "columns": _columns,
+        "plan": decoding.plan,
+        "decode": decoding.decode,
+        "count names": decoding.count_names,
     }
     _say({"label": "amqpforge", "seconds": 0.0})
     _work(roles)
@@ -77,20 +83,21 @@ def _in_session(cores: int) -> None:
         _work({role.__name__: partial(role, spark) for role in roles})
 
 
-def main(cores: int) -> None:
+def main(cores: int, processor: int | None = None) -> None:
     """Work until standard input ends."""
     from amqpforge.errors import LocalError
 
     # Whoever closes standard input sends this as well: the session should have the time to end in order.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        if cores:
-            _in_session(cores)
-        else:
-            _without_session()
+        with confined(None if processor is None else 1, processor or 0):
+            if cores:
+                _in_session(cores)
+            else:
+                _without_session()
     except (ImportError, LocalError) as error:
         _say({"missing": str(error)})
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

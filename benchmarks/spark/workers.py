@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,16 +40,25 @@ class Worker:
         Raises:
             WrongResultError: the job failed, or what came of it is wrong.
         """
+        return self.ask(role, **arguments)()
+
+    def ask(self, role: str, **arguments: Any) -> Callable[[], dict[str, Any]]:
+        """Give it a job; returns what waits for the answer, as :meth:`do` does."""
         self._child.say(json.dumps({"role": role, **arguments}))
-        content: dict[str, Any] = json.loads(self._child.hear(JOB_SECONDS))
-        if "error" in content:
-            raise WrongResultError(f"{self._child.name}, {role}: {content['error']}")
-        return content
+
+        def answer() -> dict[str, Any]:
+            content: dict[str, Any] = json.loads(self._child.hear(JOB_SECONDS))
+            if "error" in content:
+                raise WrongResultError(f"{self._child.name}, {role}: {content['error']}")
+            return content
+
+        return answer
 
 
 @contextmanager
-def worker(cores: int) -> Iterator[Worker]:
-    """A session of Spark with so many cores, or with 0 what takes none, for the time of a ``with`` block.
+def worker(cores: int, processor: int | None = None) -> Iterator[Worker]:
+    """A session of Spark with so many cores, or with 0 what takes none, for the time of a ``with`` block; on
+    any processor, or on one alone if there are so many, counted from 0.
 
     Raises:
         MissingError: pyspark or Java is not there.
@@ -57,5 +66,7 @@ def worker(cores: int) -> Iterator[Worker]:
     """
     name = f"Spark with local[{cores}]" if cores else "the worker without Spark"
     command = [sys.executable, "-m", "benchmarks.spark.worker", str(cores)]
+    if processor is not None:
+        command.append(str(processor))
     with child(name, command, cwd=ROOT) as running:
         yield Worker(running)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -48,6 +49,13 @@ N = 300
 def plain() -> Iterator[Worker]:
     with worker(0) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def apart() -> Iterator[tuple[Worker, Worker]]:
+    """Two workers without a session, each on a processor of its own."""
+    with worker(0, 0) as first, worker(0, 1) as second:
+        yield first, second
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +179,63 @@ def test_no_tshark_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_tshark(Path("x"), 1) is None
 
 
+# --- captures without a session
+
+
+@pytest.mark.parametrize("kind", captures.KINDS, ids=lambda kind: kind.title)
+def test_a_capture_is_decoded_without_spark(apart: tuple[Worker, Worker], kind: Kind) -> None:
+    one, capture = captures.Processes(apart[:1]), small()
+    count = one.check(capture, kind)
+    assert count > capture.frames
+    assert one.run(capture, kind, count)["rate"] > 0
+    with pytest.raises(WrongResultError, match=f"{count} rows of the capture, not 7"):
+        one.run(capture, kind, 7)
+    with pytest.raises(WrongResultError, match=r"'transfer': 2000, .* not .*'transfer': 1999"):
+        one.check(Bulk(capture.path, capture.port, {**capture.counts, 20: 1999}), kind)
+    with pytest.raises(WrongResultError, match="1 parts, not 2"):
+        captures.Processes(apart).run(capture, kind, count)
+
+
+@pytest.mark.parametrize("kind", captures.KINDS, ids=lambda kind: kind.title)
+def test_two_processes_decode_a_part_each(apart: tuple[Worker, Worker], tmp_path: Path, kind: Kind) -> None:
+    capture = numbered(tmp_path, list(range(600)), "x" * 12_000)
+    one, two = captures.Processes(apart[:1]), captures.Processes(apart)
+    count = one.check(capture, kind)
+    assert two.check(capture, kind) == count
+    used = two.run(capture, kind, count)
+    assert used["rate"] == pytest.approx(600 / used["seconds"])
+
+
+def test_each_worker_has_a_processor_of_its_own(apart: tuple[Worker, Worker]) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    found = [os.sched_getaffinity(running._child.pid) for running in apart]
+    assert found == ([{allowed[0]}, {allowed[1]}] if len(allowed) > 1 else [set(allowed)] * 2)
+
+
+def test_the_same_runs_of_tshark_are_held_against_all_ways() -> None:
+    kind = captures.KINDS[2]
+    speeds = {
+        "one core": 30.0,
+        "local[1]": 40.0,
+        "local[2]": 48.0,
+        "one process": 60.0,
+        "two processes": 90.0,
+    }
+    speeds |= dict.fromkeys(kind.forms, 20.0)
+    costs = {"cpu": 1.0, "jvm": 1.0, "worker": 1.0, "all": 1.0}
+    found = {name: [{**costs, "rate": rate}] for name, rate in speeds.items()}
+    lines = {(line.title, line.peer): line for line in captures._lines(kind, found)}
+    title = "with messages"
+    for way, form, ratio, target in (
+        (f"capture, {title}, one core", "tshark -T ek", 1.5, 3.0),
+        (f"capture decoded in one process, {title}", "tshark -T ek", 3.0, 3.0),
+        (f"capture decoded in one process, {title}", "tshark -T ek -J amqp", 3.0, None),
+        (f"capture decoded in two processes, {title}", "one", 1.5, 1.6),
+    ):
+        line = lines[way, form]
+        assert (line.ratio, line.target) == (ratio, target)
+
+
 # --- with a session
 
 
@@ -191,8 +256,8 @@ def test_a_capture_is_decoded_on_one_core_and_on_two(session: Worker, tmp_path: 
         ways[1].check(Bulk(capture.path, capture.port, {**capture.counts, 20: 1999}), kind)
 
 
-def numbered(folder: Path, numbers: list[int]) -> Bulk:
-    """A capture of a transfer for each number, which is the id of the message in it."""
+def numbered(folder: Path, numbers: list[int], text: str = "x") -> Bulk:
+    """A capture of a transfer for each number, which is the id of the message in it; ``text`` is its body."""
     sent = [b"AMQP\x00\x01\x00\x00"]
     for place, number in enumerate(numbers):
         transfer = Transfer(
@@ -200,7 +265,7 @@ def numbered(folder: Path, numbers: list[int]) -> Bulk:
             delivery_id=DeliveryNumber(SequenceNo(place)),
             delivery_tag=DeliveryTag(b"%d" % place),
         )
-        message = Message(properties=Properties(message_id=ULong(number)), body=AmqpValue("x"))
+        message = Message(properties=Properties(message_id=ULong(number)), body=AmqpValue(text))
         sent.append(encode_frame(transfer, payload=encode_message(message)))
     path = saved(folder, talk(*from_client(*sent)).packets)
     return Bulk(path, 5672, {20: len(numbers)})
@@ -225,11 +290,11 @@ def test_a_spool_is_read_as_often_as_one_likes(
     address = f"{broker.address}-0"
     job = {"port": broker.port, "address": address, "spool": str(tmp_path / "spool")}
     plain.do("send orders", port=broker.port, address=address, count=N)
-    for number in range(2):
-        used = session.do("spooled", **job, folder=str(tmp_path / str(number)), count=N)
+    for number, asked in enumerate(((), rows.OF_SPOOL)):
+        used = session.do("spooled", **job, folder=str(tmp_path / str(number)), count=N, columns=asked)
         assert used["seconds"] > 0
     with pytest.raises(WrongResultError, match=f"'rows': {N}, .* not .*'rows': {N - 1}"):
-        session.do("spooled", **job, folder=str(tmp_path / "short"), count=N - 1)
+        session.do("spooled", **job, folder=str(tmp_path / "short"), count=N - 1, columns=())
 
 
 @pytest.mark.slow
@@ -241,14 +306,15 @@ def test_the_broker_is_read_and_written(
     for ids in (False, True):
         assert session.do("write", **job, ids=ids)["seconds"] > 0
         plain.do("take", **job)
-    plain.do("send", **job)
-    used = session.do("stream", **job, folder=str(tmp_path / "first"))
-    assert used["seconds"] > 0
-    assert used["before"] > 0
+    for number, asked in enumerate(((), rows.OF_STREAM)):
+        plain.do("send", **job)
+        used = session.do("stream", **job, folder=str(tmp_path / str(number)), columns=asked)
+        assert used["seconds"] > 0
+        assert used["before"] > 0
     plain.do("send", **job)
     plain.do("send", **job)
     with pytest.raises(WrongResultError, match=f"'numbers': {N}"):
-        session.do("stream", **job, folder=str(tmp_path / "second"))
+        session.do("stream", **job, folder=str(tmp_path / "twice"), columns=())
 
 
 # --- the command line
