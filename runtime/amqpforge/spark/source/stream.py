@@ -124,9 +124,8 @@ def heed_termination() -> None:
 
 
 def _exit(number: int, frame: object) -> None:
-    signal.signal(
-        number, signal.SIG_IGN
-    )  # Spark sends it twice: the second would cut short what begins here.
+    # Spark sends it twice, one right after the other: the second would cut short what begins here.
+    signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
