@@ -124,8 +124,7 @@ def test_a_disposition_of_the_widest_range_takes_no_more_than_what_is_unsettled(
         joined.run()
         session = receivers[0].session
         assert session is not None
-        session.dispose(receivers[0].role, 1000, Accepted(), True)
-        session._gathered[0] = (*session._gathered[0][:2], 1000 + last, *session._gathered[0][3:])
+        session.dispose(receivers[0].role, 1000, 1000 + last, Accepted(), True)
         octets = joined.server.data_to_send(0.0)
         counted.append(calls(lambda: joined.client.receive(octets, 0.0)))  # noqa: B023
         assert links[0].unsettled == {}

@@ -358,7 +358,7 @@ class IncomingDelivery:
         self.tag = tag
         self.message_format = message_format
         self.payload = b""
-        self.parts: list[bytes] = []
+        self.parts: list[bytes] | tuple[()] = ()  # Nearly all messages come whole: they need no list.
         self.kept = 0  # Octets of them that count for the connection.
         self.size = 0
         self.frames = 0
@@ -383,12 +383,19 @@ class IncomingDelivery:
         """Whether all of the message is in."""
         return self.progress is _RECEIVED
 
+    def add(self, octets: bytes) -> None:
+        """Keep octets that came in, behind those that are kept."""
+        if self.parts:
+            self.parts.append(octets)
+        else:
+            self.parts = [octets]
+
     def read(self) -> bytes:
         """On a link that streams: the octets that came in since the last call; the sender may send as many
         more.
         """
         octets = b"".join(self.parts)
-        self.parts.clear()
+        self.parts = ()
         if self.frames:
             self.link.taken(self)
         return octets
@@ -404,7 +411,8 @@ class IncomingDelivery:
         """
         if self.settled:
             raise LocalError("the delivery is settled: nothing can be told about it any more")
-        if state is not None and state is not self.state:
+        known = self.state
+        if state is not known and state is not None and not (known is None and type(state) in _PLAIN):
             _check_change(self, state)
         link = self.link
         if not self.remote_settled:

@@ -320,8 +320,8 @@ class Link(Terminus):
                 SessionError.ERRANT_LINK,
                 f"disposition came for a delivery of {self!r}, which was detached with an error",
             )
-        state = disposition.state
-        if state is not None and not is_terminal(delivery.remote_state):
+        state, known = disposition.state, delivery.remote_state
+        if state is not None and (known is None or not is_terminal(known)):
             delivery.remote_state = state
         if disposition.settled:
             delivery.remote_settled = True

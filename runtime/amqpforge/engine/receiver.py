@@ -137,7 +137,7 @@ class Receiver(Link):
             delivery.payload = payload
             delivery.progress = _RECEIVED
         else:
-            delivery.parts.append(payload)
+            delivery.add(payload)
             delivery.progress = IncomingDeliveryState.RECEIVING
         if self.streams:
             delivery.sections = passed(Sections(), payload)
@@ -371,7 +371,7 @@ class Receiver(Link):
             keep(delivery, payload)
         else:
             if delivery.parts:
-                delivery.parts.append(payload)
+                delivery.add(payload)
                 payload = b"".join(delivery.parts)
                 let_go(delivery)
             delivery.payload = payload
@@ -410,7 +410,7 @@ class Receiver(Link):
         if delivery.settled:
             return
         if payload:
-            delivery.parts.append(payload)
+            delivery.add(payload)
             delivery.frames += 1
             self._unread[delivery] = None
             session.kept()
@@ -492,7 +492,8 @@ class Receiver(Link):
         if not delivery.remote_settled or delivery.settled or not self.auto_settle:
             return
         # What is still coming in, or of no outcome yet, is left to the application.
-        if delivery.is_complete and delivery.state is not None and type(delivery.state) is not Received:
+        state = delivery.state
+        if delivery.progress is _RECEIVED and state is not None and type(state) is not Received:
             self.settle(delivery)
 
     # --- settling ---

@@ -234,7 +234,7 @@ def _send_settlement(sender: Sender, delivery: OutgoingDelivery) -> None:
         transfer.state = delivery.state
     sender.write_transfer(delivery, transfer, resume=True)
     if not delivery.settled and session is not None and delivery.id is not None:
-        session.dispose(Role.SENDER, delivery.id, transfer.state, True)
+        session.dispose(Role.SENDER, delivery.id, delivery.id, transfer.state, True)
         delivery.settled = True
     sender.drop(delivery)
 
@@ -388,7 +388,7 @@ def _settle_late(receiver: Receiver, delivery: IncomingDelivery, transfer: Trans
     receiver.top_up()
     if session is not None and id is not None and not (transfer.settled or transfer.aborted):
         told = delivery.state if receiver.can_tell(delivery.state) else None
-        session.dispose(Role.RECEIVER, id, told, True)
+        session.dispose(Role.RECEIVER, id, id, told, True)
 
 
 def _conclude(receiver: Receiver, delivery: IncomingDelivery, transfer: Transfer, answer: Conclude) -> None:
@@ -398,7 +398,7 @@ def _conclude(receiver: Receiver, delivery: IncomingDelivery, transfer: Transfer
     delivery.remote_settled = bool(transfer.settled)
     if answer.echo and session is not None and delivery.id is not None:
         told = answer.outcome if receiver.can_tell(answer.outcome) else None
-        session.dispose(Role.RECEIVER, delivery.id, told, True)
+        session.dispose(Role.RECEIVER, delivery.id, delivery.id, told, True)
     if delivery.is_complete:
         receiver.settle(delivery)
     else:

@@ -309,20 +309,20 @@ class Session:
             self.outgoing[number] = delivery
         return number
 
-    def dispose(self, role: Role, id: int, state: AnyDeliveryState | None, settled: bool) -> None:
-        """Gather what is to be told about a delivery; neighbours with the same news go in one frame."""
+    def dispose(self, role: Role, id: int, last: int, state: AnyDeliveryState | None, settled: bool) -> None:
+        """Gather what is to be told of deliveries, from ``id`` to ``last``; neighbours go in one frame."""
         gathered = self._gathered
         if gathered:
-            last_role, first, last, last_state, last_settled = gathered[-1]
+            last_role, begin, end, last_state, last_settled = gathered[-1]
             if (
-                id == (last + 1) & 0xFFFF_FFFF
+                id == (end + 1) & 0xFFFF_FFFF
                 and settled is last_settled
                 and role is last_role
                 and (state is last_state or (type(state) is type(last_state) and state == last_state))
             ):
-                gathered[-1] = (role, first, id, state, settled)
+                gathered[-1] = (role, begin, last, state, settled)
                 return
-        gathered.append((role, id, id, state, settled))
+        gathered.append((role, id, last, state, settled))
         self.connection.busy[self] = None
 
     def top_up(self, link: Receiver) -> None:
@@ -556,7 +556,7 @@ class Session:
                 AmqpError.INVALID_FIELD,
                 f"disposition ends with {told.last}, ahead of its first, {first}",
             )
-        for delivery in list(between(known, first, span)):
+        for delivery in between(known, first, span):
             delivery.link.on_disposition(delivery, told)
 
     # --- states ---

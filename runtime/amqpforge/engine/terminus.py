@@ -219,11 +219,13 @@ class Terminus(ABC):
         offered = self.remote.offered_capabilities if self.remote is not None else None
         return frozenset(self.desired_capabilities).intersection(offered or ())
 
-    def dispose(self, delivery: Any, *, settled: bool) -> None:
-        """Tell the peer the state of a delivery, unless there is nobody to tell."""
-        session = self.session
-        if session is not None and delivery.id is not None and self.state not in _MUTE:
-            session.dispose(self.role, delivery.id, delivery.state, settled)
+    def dispose(self, delivery: Any, *, settled: bool, last: int | None = None) -> None:
+        """Tell the peer the state of a delivery, unless there is nobody to tell; and that those behind it, up
+        to the delivery-id ``last``, have the same.
+        """
+        session, id = self.session, delivery.id
+        if session is not None and id is not None and self.state not in _MUTE:
+            session.dispose(self.role, id, id if last is None else last, delivery.state, settled)
 
     def owes_resuming(self, delivery: Any) -> bool:
         """Whether our attach has told of a delivery that is not resumed yet: until then the peer waits for

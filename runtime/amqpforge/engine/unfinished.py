@@ -81,12 +81,12 @@ def keep(delivery: IncomingDelivery, payload: bytes) -> None:
     if parts and len(parts[-1]) < _SMALL:
         parts[-1] += payload
     else:
-        parts.append(payload)
+        delivery.add(payload)
 
 
 def let_go(delivery: IncomingDelivery) -> None:
     """The pieces of a message are of no more use."""
-    delivery.parts.clear()
+    delivery.parts = ()
     discount(delivery)
 
 
