@@ -79,7 +79,7 @@ def test_enough_is_what_was_asked_for_or_a_full_segment() -> None:
 def test_what_is_accepted_makes_room_before_it_is_settled() -> None:
     messages = deliveries(*[1] * 6)
     end = messages[0].link
-    _make_room(end, messages[:4], 3)
+    _make_room([end], messages[:4], 3)
     assert end.held == 2
     assert len(end.unsettled) == 6
 
@@ -87,5 +87,12 @@ def test_what_is_accepted_makes_room_before_it_is_settled() -> None:
 def test_a_peer_that_settles_nothing_gets_no_more() -> None:
     messages = deliveries(*[1] * 7)
     end = messages[0].link
-    _make_room(end, messages[:4], 3)
+    _make_room([end], messages[:4], 3)
     assert end.held == 7
+
+
+def test_each_link_has_its_own_credit() -> None:
+    slow, prompt = deliveries(*[1] * 7), deliveries(*[1] * 6)
+    ends = [slow[0].link, prompt[0].link]
+    _make_room(ends, [*slow[:4], *prompt[:4]], 3)
+    assert [end.held for end in ends] == [7, 2]

@@ -24,7 +24,6 @@ from .writer import Writer
 
 if TYPE_CHECKING:
     from amqpforge.client.connection import Connection
-    from amqpforge.engine.delivery import IncomingDelivery
 
     from .options import ReadOptions
     from .share import Limit
@@ -253,7 +252,7 @@ class Intake:
         """Gather what comes over a link: all that is there at a time."""
         while True:
             await receiver._arrival(None)
-            wanted = self._sieve.wanted(receiver, link.address, _taken(receiver))
+            wanted = self._sieve.wanted(receiver, link.address, receiver.take())
             if wanted:
                 writer.add(link, wanted)
 
@@ -282,15 +281,6 @@ class Intake:
             with suppress(AmqpforgeError):  # A connection that is lost has not told that they are closed.
                 await connection.round_trip(timeout=LAST_WORDS)
                 await asyncio.to_thread(self._spool.note_links, [])
-
-
-def _taken(receiver: OnceReceiver) -> list[IncomingDelivery]:
-    """All messages that wait at a receiver, taken from it."""
-    taken = receiver._take_all()
-    receiver._handed_over += len(taken)
-    for delivery in taken:
-        receiver._own(delivery)
-    return taken
 
 
 def _nobody() -> None:

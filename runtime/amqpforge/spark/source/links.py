@@ -74,6 +74,16 @@ class OnceReceiver(Receiver):
         """Whether a message is coming in of which a part is here."""
         return self.end._current is not None
 
+    def take(self) -> list[IncomingDelivery]:
+        """All messages that wait here. Those that were sent settled are settled here too."""
+        taken = list(self._ready_deliveries)
+        self._ready_deliveries.clear()
+        self._handed_over += len(taken)
+        for delivery in taken:
+            if delivery.remote_settled:
+                self._own(delivery)
+        return taken
+
     @property
     def share(self) -> Share | None:
         """What may come over the link in all; None: there is no limit."""

@@ -4,6 +4,7 @@ to be.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from amqpforge.client import Delivery
@@ -23,6 +24,8 @@ __all__ = ["Sieve", "undecodable", "was_delivered"]
 
 _HEADER: Final = b"\x00\x53\x70"
 """What the header of a message begins with, as everybody encodes it."""
+_SHORT_HEADER: Final = _HEADER + b"\xc0"
+"""What one begins with that has as many more octets as the octet behind this says."""
 
 
 class Sieve:
@@ -48,7 +51,8 @@ class Sieve:
         """Those that are to go into the spool, of the messages that came over a link to an address."""
         if self._suspects or self._rejects:
             deliveries = [one for one in deliveries if self._is_wanted(receiver, address, one)]
-        self._progress.redelivered += sum(was_delivered(one.payload) for one in deliveries)
+        headed = [one.payload for one in deliveries if one.payload.startswith(_HEADER)]
+        self._progress.redelivered += sum([was_delivered(payload) for payload in headed])
         return deliveries
 
     def _is_wanted(self, receiver: OnceReceiver, address: str, incoming: IncomingDelivery) -> bool:
@@ -74,13 +78,22 @@ class Sieve:
 
 def was_delivered(payload: bytes) -> bool:
     """Whether a message begins with a header that counts an attempt to deliver it that failed."""
-    if payload[:3] != _HEADER:
-        return False
+    if payload.startswith(_SHORT_HEADER) and len(payload) > 4:
+        return _counts_again(payload[: 5 + payload[4]])
+    return payload.startswith(_HEADER) and _counts(payload)
+
+
+def _counts(octets: bytes) -> bool:
+    """Whether a header counts such an attempt; there may be more behind it."""
     try:
-        header, _ = decode_value(payload)
+        header, _ = decode_value(octets)
     except DecodeError:
         return False
     return isinstance(header, Header) and header.delivery_count > 0
+
+
+_counts_again = lru_cache(256)(_counts)
+"""For headers with nothing behind them: most messages of a node have the same one, octet by octet."""
 
 
 def undecodable(payload: bytes, message_format: int) -> str | None:

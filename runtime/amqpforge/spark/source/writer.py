@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from amqpforge_protocol.amqp_1_0 import Accepted, ReceiverSettleMode
+from amqpforge.engine.dispositions import decide
+from amqpforge_protocol.amqp_1_0 import Accepted
 
 from .gathering import Gathered, Gathering
 from .tasks import undisturbed
@@ -31,7 +32,6 @@ _MOST_OCTETS: Final = 8 << 20
 _LOOKS: Final = 0.02
 """Seconds between looks at whether the spool has room again."""
 _ACCEPTED: Final = Accepted()
-_FIRST: Final = ReceiverSettleMode.FIRST
 
 
 class Writer:
@@ -143,23 +143,21 @@ class Writer:
 
     def _accept(self, deliveries: list[IncomingDelivery]) -> None:
         """Accept messages, those aside that were sent settled; and have the peer send as many more."""
-        for delivery in deliveries:
-            if not delivery.settled:
-                is_last_word = delivery.remote_settled or delivery.rcv_settle_mode is _FIRST
-                delivery.update(_ACCEPTED, settled=is_last_word)
+        decide(deliveries, _ACCEPTED)
+        _make_room([receiver.end for receiver in self._receivers], deliveries, self._credit)
         for receiver in self._receivers:
-            _make_room(receiver.end, deliveries, self._credit)
             receiver._connection._wake()
 
 
-def _make_room(end: ReceiverEnd, deliveries: Iterable[IncomingDelivery], credit: int) -> None:
-    """Let messages that are accepted no longer count against the credit, although the peer has yet to settle
-    them; as far as it does so within twice the credit.
+def _make_room(ends: Iterable[ReceiverEnd], deliveries: Iterable[IncomingDelivery], credit: int) -> None:
+    """Let messages that are accepted no longer count against the credit of their links, although the peer has
+    yet to settle them; as far as it does so within twice the credit.
     """
-    if len(end.unsettled) > 2 * credit:
-        return
+    prompt = dict.fromkeys(end for end in ends if len(end.unsettled) <= 2 * credit)
     for delivery in deliveries:
-        if delivery.is_held and delivery.link is end:
+        link = delivery.link
+        if delivery.is_held and link in prompt:
             delivery.is_held = False
-            end.held -= 1
-    end.top_up()
+            link.held -= 1
+    for end in prompt:
+        end.top_up()
