@@ -5,7 +5,6 @@ As a program it is given the options of a stream and what to do, in JSON.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import resource
@@ -166,8 +165,7 @@ def _be_hasty() -> None:
 
     async def hasty_publish(self: Any, gathering: Any) -> Any:
         self._accept(gathering.deliveries)
-        for _ in range(10):  # The dispositions go out.
-            await asyncio.sleep(0)
+        await self._receivers[0]._connection.round_trip()  # The peer has read the dispositions.
         return await publish(self, gathering)
 
     _replace(Writer, "_publish", hasty_publish)
