@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -47,7 +47,7 @@ class Performative:
     has_payload: bool
 
 
-class UsualFrameRows(FrameRows):
+class UsualFrameRows(FrameRows, ABC):
     """The columns of frames that wait until all are there: then those of the usual form are decoded together,
     and the others one by one.
     """
