@@ -11,7 +11,9 @@ from pyspark.sql.types import StructType
 import amqpforge
 import amqpforge_protocol.amqp_1_0 as amqp
 from amqpforge import blocking
-from amqpforge.testing import ThreadedBroker
+from amqpforge.broker.config import BrokerConfig
+from amqpforge.broker.limits import BrokerLimits
+from amqpforge.testing import ScriptedBroker, ThreadedBroker
 from amqpforge_spark.amqp_1_0 import MESSAGE
 
 from .scene import NO_MESSAGE, publish, publish_no_message
@@ -42,6 +44,13 @@ def test_a_batch_copies_what_is_there(spark: SparkSession, broker: ThreadedBroke
     assert row is not None
     assert (row.address, bytes(row.body), row.body_kind, row._corrupt) == ("q", b"7", "data", None)
     assert broker.queue("q").depth == N
+
+
+def test_a_batch_copies_all_that_a_peer_has_which_limits_what_is_unsettled(spark: SparkSession) -> None:
+    with ScriptedBroker.threaded(BrokerConfig(limits=BrokerLimits(unsettled_per_link=50))) as broker:
+        broker.declare_queue("q")
+        publish(broker.url, N)
+        assert numbers(read(spark, broker, credit="400")) == list(range(N))
 
 
 def test_an_empty_node_has_no_rows(spark: SparkSession, broker: ThreadedBroker) -> None:

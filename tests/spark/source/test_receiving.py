@@ -17,6 +17,8 @@ import pytest
 
 import amqpforge
 from amqpforge import blocking
+from amqpforge.broker.config import BrokerConfig
+from amqpforge.broker.limits import BrokerLimits
 from amqpforge.errors import AmqpforgeError, LinkDetached, NegotiationFailed
 from amqpforge.spark.patience import PeerAway
 from amqpforge.spark.source import intake
@@ -27,7 +29,7 @@ from amqpforge.spark.source.segment import SpoolError
 from amqpforge.spark.source.spool import Spool
 from amqpforge.spark.source.storage import Folder
 from amqpforge.spark.source.tasks import end_tasks
-from amqpforge.testing import ThreadedBroker
+from amqpforge.testing import ScriptedBroker, ThreadedBroker
 from amqpforge_protocol.amqp_1_0 import (
     Attach,
     Disposition,
@@ -94,6 +96,17 @@ def test_a_batch_is_never_more_than_asked_for(broker: ThreadedBroker, tmp_path: 
             ends.append(end)
     assert sum(rows) == 100
     assert all(20 < count <= 30 for count in rows[:-1])
+
+
+@pytest.mark.parametrize("mode", ["consume", "browse"])
+def test_a_peer_that_limits_what_is_unsettled_is_emptied_all_the_same(mode: str, tmp_path: Path) -> None:
+    """It answers a drain before it has sent all: at the limit it cannot."""
+    with ScriptedBroker.threaded(BrokerConfig(limits=BrokerLimits(unsettled_per_link=50))) as broker:
+        broker.declare_queue("q")
+        publish(broker.url, N)
+        with receiving(options(broker.url, tmp_path, credit=400, mode=mode), once=True) as live:
+            until(lambda: live.is_over, "the end", live)
+    assert sorted(bodies(tmp_path)) == list(range(N))
 
 
 def test_several_addresses_and_receivers(broker: ThreadedBroker, tmp_path: Path) -> None:

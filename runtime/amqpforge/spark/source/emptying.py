@@ -54,8 +54,11 @@ async def _empty(connection: Connection, receiver: OnceReceiver) -> None:
     """Have what there is for one link."""
     share = receiver.share
     most = await available(connection, receiver)
+    seen = -1
     while (most is None or receiver._messages < most) and not (share is not None and share.is_full):
-        if receiver.end.link_credit:
+        # A drain holds everything up: where it is known how much there is, only a link that is quiet is asked.
+        is_quiet, seen = receiver._messages == seen, receiver._messages
+        if receiver.end.link_credit and (is_quiet or most is None):
             if await drain(connection, receiver):
                 return
             receiver.resume()
@@ -95,7 +98,11 @@ async def drain(connection: Connection, receiver: OnceReceiver) -> bool:
         receiver.resume()
         return await _is_quiet(receiver)
     await _complete(receiver)
-    return credit > 0 and receiver._messages - before < credit
+    came = receiver._messages - before
+    end = receiver.end
+    # A peer that limits what is unsettled has more, and says so; one that filters may say so of what it keeps.
+    is_held_back = end.flow_state.available > 0 and (came > 0 or end.held > 0)
+    return came < credit and not is_held_back
 
 
 def _drains(connection: Connection) -> bool:
