@@ -19,7 +19,7 @@ from amqpforge.loop_thread import LoopThread
 
 from .browse import Browser, resolve
 from .live import Live
-from .segment import Rows, SpoolError, decode_segment
+from .segment import Rows, SpoolError, decode_segments
 from .stream import SegmentPartition, read_segments, split
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class AmqpBatchReader(DataSourceReader):
                 for tag, message_format, payload in deliveries:
                     rows.append(address, browser.link, tag, now, message_format, payload)
                 if len(rows):
-                    yield from decode_segment(rows.batch(), self._options.columns)
+                    yield from decode_segments([rows.batch()], self._options.columns)
         finally:
             thread.submit(browser.close()).result()
             thread.end()

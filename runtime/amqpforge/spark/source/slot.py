@@ -21,7 +21,7 @@ from pyspark.sql.datasource import InputPartition
 from .durable import as_spool_error
 from .intake import Intake
 from .location import inside
-from .segment import SpoolError, decode_segment, read_segment
+from .segment import SpoolError, decode_segments, read_segment
 from .share import Limit
 from .siblings import find_twins, one_at_a_time
 from .spool import Spool
@@ -164,13 +164,18 @@ def serve(options: ReadOptions, part: SlotPartition) -> Iterator[pa.RecordBatch]
     """
     location = inside(part.location, part.name)
     storage = open_storage(location)
-    for done in _rounds(options, part, location):
-        for name in done.names:
-            batch = read_segment(storage, name)
-            if name in done.twins:
-                left_out = set(done.twins[name])
-                batch = batch.filter(pa.array([row not in left_out for row in range(batch.num_rows)]))
-            yield from decode_segment(batch, options.columns)
+    segments = (
+        _without_twins(read_segment(storage, name), done.twins.get(name, ()))
+        for done in _rounds(options, part, location)
+        for name in done.names
+    )
+    yield from decode_segments(segments, options.columns)
+
+
+def _without_twins(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
+    """A segment without these rows."""
+    left_out = set(rows)
+    return batch.filter(pa.array([row not in left_out for row in range(batch.num_rows)])) if rows else batch
 
 
 def _rounds(options: ReadOptions, part: SlotPartition, location: str) -> list[Round]:

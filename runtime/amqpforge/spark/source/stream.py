@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from .live import Live
-from .segment import SpoolError, decode_segment, read_segment
+from .segment import SpoolError, decode_segments, read_segment
 from .storage import open_storage
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def split(location: str, segments: Sequence[Segment]) -> list[SegmentPartition]:
 def read_segments(partition: SegmentPartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """These columns of the messages of a partition, in batches of some thousand rows."""
     storage = open_storage(partition.location)
-    for name in partition.names:
-        yield from decode_segment(read_segment(storage, name), columns)
+    yield from decode_segments((read_segment(storage, name) for name in partition.names), columns)
 
 
 def default_limit(options: ReadOptions) -> ReadLimit:
