@@ -56,7 +56,7 @@ async def _empty(connection: Connection, receiver: OnceReceiver) -> None:
     most = await available(connection, receiver)
     seen = -1
     while (most is None or receiver._messages < most) and not (share is not None and share.is_full):
-        # A drain holds everything up: where it is known how much there is, only a link that is quiet is asked.
+        # A drain holds everything up: where it is known how much comes, only a quiet link is asked.
         is_quiet, seen = receiver._messages == seen, receiver._messages
         if receiver.end.link_credit and (is_quiet or most is None):
             if await drain(connection, receiver):
@@ -100,7 +100,7 @@ async def drain(connection: Connection, receiver: OnceReceiver) -> bool:
     await _complete(receiver)
     came = receiver._messages - before
     end = receiver.end
-    # A peer that limits what is unsettled has more, and says so; one that filters may say so of what it keeps.
+    # A peer that limits what is unsettled has more, and says so; so may one that filters, of what it keeps.
     is_held_back = end.flow_state.available > 0 and (came > 0 or end.held > 0)
     return came < credit and not is_held_back
 
