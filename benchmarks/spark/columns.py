@@ -44,11 +44,9 @@ def _frames(octets: list[bytes]) -> pa.RecordBatch:
     offset = 0
     for number in range(0, len(octets), _TOGETHER):
         some = octets[number : number + _TOGETHER]
-        offsets = []
-        for frame in some:
-            offsets.append(offset)
-            offset += len(frame)
-        columns.extend(some, offsets, _ORIGIN, number)
+        joined = b"".join(some)
+        columns.extend(joined, list(map(len, some)), _ORIGIN, number, offset)
+        offset += len(joined)
     return columns.finish()
 
 

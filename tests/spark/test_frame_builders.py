@@ -6,6 +6,7 @@ import importlib
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -232,8 +233,9 @@ def test_several_frames_are_the_rows_of_each() -> None:
     origin = (1, "192.0.2.1", 40000, "192.0.2.2", 5672, "c2s")
     messages = [message, None, None, None]
     together, apart = spark_amqp.FrameColumns(), spark_amqp.FrameColumns()
-    together.extend(frames, [8, 300, 308, 312], origin, 77, messages)
-    for octets, offset, held in zip(frames, [8, 300, 308, 312], messages, strict=True):
+    sizes = list(map(len, frames))
+    together.extend(b"".join(frames), sizes, origin, 77, 8, messages)
+    for octets, offset, held in zip(frames, accumulate(sizes[:-1], initial=8), messages, strict=True):
         apart.append(octets, origin, 77, offset, held)
     assert len(together) == 4
     found = together.finish()
@@ -264,8 +266,8 @@ def test_the_short_way_gives_what_the_long_way_gives(behind: bytes, cut: int) ->
     bodies = [body[: len(body) - cut] + behind for body in bodies]
     frames = [(8 + len(body)).to_bytes(4, "big") + b"\x02\x00\x00\x07" + body for body in bodies]
     short, long = spark_amqp.FrameColumns(), spark_amqp.FrameColumns()
-    short.extend(frames, [0] * len(frames))
-    long.extend([padded(frame) for frame in frames], [0] * len(frames))
+    for columns, some in ((short, frames), (long, [padded(frame) for frame in frames])):
+        columns.extend(b"".join(some), list(map(len, some)))
     found, expected = short.finish(), long.finish()
     for name in found.schema.names:
         if name != "_corrupt":

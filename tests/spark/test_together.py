@@ -294,13 +294,13 @@ PERFORMATIVES = ("open", "begin", "attach", "flow", "transfer", "disposition", "
 def compare_frames(frames: Sequence[bytes]) -> None:
     many = spark_amqp.FrameColumns()
     times = max(ROWS, len(frames)) // len(frames) + 1
-    many.extend([*frames] * times, [3] * len(frames) * times, time=5)
+    many.extend(b"".join(frames) * times, [*map(len, frames)] * times, time=5)
     batch = many.finish()
     batch.validate(full=True)
     expected: list[dict[str, Any]] = []
     for octets in frames:
         one = spark_amqp.FrameColumns()
-        one.append(octets, time=5, offset=3)
+        one.append(octets, time=5)
         expected += one.finish().to_pylist()
     compare_rows(batch, expected)
 
@@ -310,7 +310,7 @@ def test_the_usual_frames_need_nobody_else(monkeypatch: pytest.MonkeyPatch) -> N
     taken: list[bytes] = []
     monkeypatch.setattr(spark_amqp.FrameColumns, "add_frame", lambda _, octets: taken.append(octets))
     columns = spark_amqp.FrameColumns()
-    columns.extend(FRAMES * ROWS, [0] * len(FRAMES) * ROWS)
+    columns.extend(b"".join(FRAMES) * ROWS, [*map(len, FRAMES)] * ROWS)
     columns.finish()
     assert not taken
 

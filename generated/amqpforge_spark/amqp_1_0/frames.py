@@ -174,22 +174,32 @@ class FrameColumns(UsualFrameRows):
             offset: octets of its stream before it.
             message: the octets of the whole message of which it brings the last ones.
         """
-        self.extend([octets], [offset], origin, time, [message])
+        self.extend(octets, [len(octets)], origin, time, offset, [message])
 
     def extend(
         self,
-        frames: Sequence[bytes],
-        offsets: Sequence[int | None],
+        octets: bytes,
+        sizes: Sequence[int],
         origin: Origin | None = None,
         time: int | None = None,
+        offset: int | None = None,
         messages: Sequence[bytes | None] = (),
     ) -> None:
-        """Take several that came together; as ``append``, with an offset for each, and a message or none."""
+        """Take frames that came one behind the other, at least one; as ``append``.
+
+        Args:
+            octets: all of them.
+            sizes: the octets of each.
+            origin: the stream that they came on, and its direction.
+            time: microseconds since 1970.
+            offset: octets of their stream before the first one.
+            messages: for each the message of which it brings the last octets, or None; or nothing at all.
+        """
         for row, message in enumerate(messages, len(self)):
             if message is not None:
                 self._with_message.append(row)
                 self._messages.add(message)
-        self.take(frames, offsets, origin, time)
+        super().extend(octets, sizes, origin, time, offset)
 
     def add_frame(self, octets: bytes) -> None:
         """Decode any frame."""

@@ -16,7 +16,7 @@ from amqpforge.capture.record import Header, Record
 from amqpforge.capture.source import Source
 from amqpforge.notation import as_sent
 from amqpforge.spark.capture import plan
-from amqpforge.spark.capture.rows import Wanted, schema
+from amqpforge.spark.capture.rows import BATCH_ROWS, Wanted, schema
 from amqpforge.spark.options import OptionError
 from amqpforge_protocol.amqp_1_0 import Transfer, encode_frame
 from tests.capture import build
@@ -87,7 +87,7 @@ def test_the_counts_of_the_bulk_capture_are_those_of_tshark(material: Path) -> N
     assert len(tasks) == 2
     for task in tasks:
         for batch in plan.batches(task[0], chosen):
-            assert batch.num_rows < 20_000
+            assert batch.num_rows < 1.1 * BATCH_ROWS
             assert batch.column("_corrupt").null_count == batch.num_rows
             counts.update(str(codes[name]) for name in batch.column("name").to_pylist() if name in codes)
     oracle = folder / "p10-bulk-100k-256.tshark-counts.json"

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 
 from amqpforge.spark.capture import joining
-from amqpforge.spark.capture.joining import Joiner
+from amqpforge.spark.capture.joining import Joiner, Way
 from amqpforge_protocol.amqp_1_0 import DeliveryTag, Detach, End, Transfer, encode_frame
 from tests.spark.capture.reading import from_client, rows, saved, talk
 
 WAY = (0, "c2s")
 HEADER = b"AMQP\x00\x01\x00\x00"
 BODY = b"\x00\x53\x77\xa1\x01x"
+
+
+def take(joiner: Joiner, way: Way, frames: list[bytes]) -> list[bytes | None]:
+    return joiner.take(way, b"".join(frames), list(map(len, frames)))
 
 
 def framed(body: bytes) -> bytes:
@@ -40,7 +44,7 @@ def test_a_transfer_that_breaks_off_is_an_error_and_no_more(cut: int, tmp_path: 
 def test_the_rest_of_a_delivery_is_no_message(handle: int) -> None:
     """The capture begins between two transfers of a delivery: the second one has no delivery-id."""
     frames = [transfer(handle, None), transfer(handle, 7), transfer(handle, 1000)]
-    assert Joiner().take(WAY, frames) == [None, BODY, BODY]
+    assert take(Joiner(), WAY, frames) == [None, BODY, BODY]
 
 
 @pytest.mark.parametrize("number", [0, 5, 1000])
@@ -54,21 +58,21 @@ def test_the_short_way_gives_what_the_long_way_gives(number: int) -> None:
         transfer(1, number, settled=True),
     ]
     busy = Joiner()
-    assert busy.take(WAY, [transfer(2, 3, more=True)]) == [None]
-    assert Joiner().take(WAY, frames) == busy.take(WAY, frames) == [BODY, None, None, None, BODY]
+    assert take(busy, WAY, [transfer(2, 3, more=True)]) == [None]
+    assert take(Joiner(), WAY, frames) == take(busy, WAY, frames) == [BODY, None, None, None, BODY]
 
 
 def test_deliveries_that_never_end_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is forgotten where nobody ends links and sessions; those of what is ended are, too."""
     monkeypatch.setattr(joining, "MAX_OPEN", 10)
     made = Joiner()
-    assert made.take(WAY, [transfer(handle, handle, more=True) for handle in range(1000)]) == [None] * 1000
-    assert made.take(WAY, [transfer(handle, None) for handle in (0, 989, 990, 999)]) == [
+    assert take(made, WAY, [transfer(handle, handle, more=True) for handle in range(1000)]) == [None] * 1000
+    assert take(made, WAY, [transfer(handle, None) for handle in (0, 989, 990, 999)]) == [
         *(None, None),
         *(BODY * 2, BODY * 2),
     ]
-    assert made.take(WAY, [encode_frame(Detach(handle=991)), transfer(991, None)]) == [None, None]  # type: ignore[arg-type]
-    assert made.take(WAY, [encode_frame(End()), transfer(992, None)]) == [None, None]
+    assert take(made, WAY, [encode_frame(Detach(handle=991)), transfer(991, None)]) == [None, None]  # type: ignore[arg-type]
+    assert take(made, WAY, [encode_frame(End()), transfer(992, None)]) == [None, None]
     assert not made._open
     assert len(made._held) == len(made._lost) == made._octets == 0
 
@@ -78,14 +82,14 @@ def test_what_is_missing_makes_a_message_that_cannot_be_had(monkeypatch: pytest.
     other = (0, "s2c")
     made = Joiner()
     for way in (WAY, other):
-        made.take(way, [transfer(1, 5, more=True)])
+        take(made, way, [transfer(1, 5, more=True)])
     made.gap(WAY)
-    assert made.take(WAY, [transfer(1, 5, more=True), transfer(1, 5), transfer(1, 6)]) == [None, None, BODY]
-    assert made.take(other, [transfer(1, 5)]) == [BODY * 2]
+    assert take(made, WAY, [transfer(1, 5, more=True), transfer(1, 5), transfer(1, 6)]) == [None, None, BODY]
+    assert take(made, other, [transfer(1, 5)]) == [BODY * 2]
     monkeypatch.setattr(joining, "MAX_JOINED", 2 * len(BODY))
     sent = [transfer(handle, 7, more=True) for handle in (1, 2, 3)]
-    assert made.take(WAY, sent) == [None] * 3
-    assert made.take(WAY, [transfer(1, 7), transfer(2, 7)]) == [None, BODY * 2]
+    assert take(made, WAY, sent) == [None] * 3
+    assert take(made, WAY, [transfer(1, 7), transfer(2, 7)]) == [None, BODY * 2]
     made.end(WAY)
-    assert made.take(WAY, [transfer(3, None)]) == [None]
+    assert take(made, WAY, [transfer(3, None)]) == [None]
     assert not made._open

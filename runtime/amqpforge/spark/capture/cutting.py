@@ -31,8 +31,8 @@ class Outlet:
     """Where frames go.
 
     Attributes:
-        take: takes frames of AMQP 1.0 that came together, and the offset of each in the direction; None:
-            nobody wants the frames, only their places.
+        take: takes frames of AMQP 1.0 that came one behind the other: all their octets, the octets of each,
+            and the offset of the first one in the direction; None: nobody wants them, only their places.
         origin: where what is cut at present comes from.
         time: when it was captured, in microseconds since 1970.
     """
@@ -40,7 +40,7 @@ class Outlet:
     __slots__ = ("origin", "take", "time")
 
     def __init__(self) -> None:
-        self.take: Callable[[list[bytes], list[int]], object] | None = None
+        self.take: Callable[[bytes, list[int], int], object] | None = None
         self.origin: Origin = UNKNOWN
         self.time: int | None = None
 
@@ -83,8 +83,7 @@ class _SelfDescribing(_Cutter, amqp_1_0.Decoder):
         """Cut frames by their sizes; where that ended, and whether no more can be done before more octets
         come.
         """
-        take, offset = self.outlet.take, self._offset
-        frames, offsets = list[bytes](), list[int]()
+        sizes = list[int]()
         position, length = 0, len(data)
         is_odd = False
         self._wanted = _FRAME_HEADER
@@ -97,12 +96,11 @@ class _SelfDescribing(_Cutter, amqp_1_0.Decoder):
             if end > length:
                 self._wanted = size
                 break
-            if take is not None:
-                frames.append(data[position:end])
-                offsets.append(offset + position)
+            sizes.append(size)
             position = end
-        if frames and take is not None:
-            take(frames, offsets)
+        take = self.outlet.take
+        if sizes and take is not None:
+            take(data[:position], sizes, self._offset)
         return position, not is_odd
 
 

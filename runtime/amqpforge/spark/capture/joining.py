@@ -50,31 +50,35 @@ class Joiner:
         self._open: dict[Way, dict[int, set[int]]] = {}  # The handles of both, by channel.
         self._octets = 0
 
-    def take(self, way: Way, frames: Iterable[bytes]) -> list[bytes | None]:
+    def take(self, way: Way, octets: bytes, sizes: Iterable[int]) -> list[bytes | None]:
         """The message that each of these frames completes, or None.
 
-        They are whole frames. One that cannot be decoded is passed over. An aborted delivery, one whose link,
-        session or connection ends, one that lacks transfers, and one that is larger than is held, gives no
-        message.
+        They are whole frames, one behind the other in ``octets``, and have these sizes. One that cannot be
+        decoded is passed over. An aborted delivery, one whose link, session or connection ends, one that
+        lacks transfers, and one that is larger than is held, gives no message.
         """
         found: list[bytes | None] = []
-        for frame in frames:
-            body = frame[4] * 4
-            start = frame[body : body + 4]
-            if start == _SMALL_TRANSFER and way not in self._open and len(frame) > body + _FIELDS:
+        behind = 0
+        is_open = way in self._open
+        for size in sizes:
+            frame, behind = behind, behind + size
+            body = frame + octets[frame + 4] * 4
+            start = octets[body : body + 4]
+            if start == _SMALL_TRANSFER and not is_open and behind > body + _FIELDS:
                 # Nearly always: a delivery of one transfer. With a delivery-id behind the handle it begins
                 # here; without a true in its fields there is no more to come, and it is not aborted.
-                end = body + 5 + frame[body + 4]
-                fields = frame[body + _FIELDS : end]
-                behind = _WIDTHS.get(frame[body + _FIELDS], 0)
-                begins = fields[behind : behind + 1] in _NUMBERS
+                end = min(body + 5 + octets[body + 4], behind)
+                fields = octets[body + _FIELDS : end]
+                handle = _WIDTHS.get(octets[body + _FIELDS], 0)
+                begins = fields[handle : handle + 1] in _NUMBERS
                 if begins and b"\x41" not in fields and b"\x56" not in fields:
-                    found.append(frame[end:] or None)
+                    found.append(octets[end:behind] or None)
                     continue
             if start.startswith(_SMALL_ULONG) and not start.startswith(_MATTERS):
                 found.append(None)
             else:
-                found.append(self._decoded(way, frame))
+                found.append(self._decoded(way, octets[frame:behind]))
+                is_open = way in self._open
         return found
 
     def gap(self, way: Way) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -17,7 +17,7 @@ from amqpforge.spark.options import OptionError
 
 __all__ = ["BATCH_ROWS", "UNKNOWN", "Origin", "Rows", "Wanted", "schema"]
 
-BATCH_ROWS: Final = 10_000
+BATCH_ROWS: Final = 20_000
 """Rows of a record batch, about."""
 
 _BATCH_OCTETS: Final = 16 * 1024 * 1024
@@ -119,25 +119,25 @@ class Rows:
 
     def extend(
         self,
-        frames: list[bytes],
-        offsets: list[int],
+        octets: bytes,
+        sizes: list[int],
         origin: Origin,
         time: int | None,
+        offset: int,
         messages: Sequence[bytes | None],
     ) -> None:
-        """Frames of AMQP 1.0 that came together, each with the message that it completes, if messages are
-        wanted.
+        """Frames of AMQP 1.0 that came one behind the other: all their octets, and the octets of each; each
+        with the message that it completes, if messages are wanted. ``offset`` is that of the first one.
         """
-        columns = self._of(_AMQP_1_0, len(frames), map(len, frames))
-        columns.extend(frames, offsets, origin, time, messages)
+        self._of(_AMQP_1_0, sizes).extend(octets, sizes, origin, time, offset, messages)
 
     def frame(self, octets: bytes, origin: Origin, time: int | None, offset: int, dialect: str) -> None:
         """A frame or protocol header, without a message."""
-        self._of(dialect, 1, [len(octets)]).append(octets, origin, time, offset)
+        self._of(dialect, [len(octets)]).append(octets, origin, time, offset)
 
     def error(self, reason: str, origin: Origin, time: int | None, offset: int | None, dialect: str) -> None:
         """Something that is no frame."""
-        self._of(dialect, 1, [None]).append_error(b"", reason, origin, time, offset)
+        self._of(dialect, [None]).append_error(b"", reason, origin, time, offset)
 
     def end(self, time: int | None, origin: Origin, offset: int, *, closed: bool) -> None:
         """A direction is over: it was closed, or else the capture is."""
@@ -149,10 +149,11 @@ class Rows:
         self._octets += octets
         return self._count >= BATCH_ROWS or self._octets >= _BATCH_OCTETS
 
-    def _of(self, dialect: str, count: int, sizes: Iterable[int | None]) -> Any:
-        """The ``FrameColumns`` of a dialect, for so many rows more; ``sizes`` are those of the frames in
-        octets, None for what is no frame.
+    def _of(self, dialect: str, sizes: Sequence[int | None]) -> Any:
+        """The ``FrameColumns`` of a dialect, for more rows: ``sizes`` are those of the frames in octets, None
+        for what is no frame.
         """
+        count = len(sizes)
         found = self._dialects.get(dialect)
         if found is None:
             found = self._dialects[dialect] = _Dialect(_package(dialect).FrameColumns(), [], [])

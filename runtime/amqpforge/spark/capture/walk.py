@@ -201,10 +201,10 @@ class Walk:
         outlet, joiner = self._outlet, self._joiner
         extend = None if rows is None else rows.extend
 
-        def take(frames: list[bytes], offsets: list[int]) -> None:
-            messages = () if joiner is None else joiner.take(self._way, frames)
+        def take(octets: bytes, sizes: list[int], offset: int) -> None:
+            messages = () if joiner is None else joiner.take(self._way, octets, sizes)
             if extend is not None:
-                extend(frames, offsets, outlet.origin, outlet.time, messages)
+                extend(octets, sizes, outlet.origin, outlet.time, offset, messages)
 
         outlet.take = None if extend is None and joiner is None else take
 
@@ -216,7 +216,7 @@ class Walk:
             dialect = self._package(record)
             if record.octets and dialect == _AMQP_1_0:
                 if outlet.take is not None:
-                    outlet.take([record.octets], [record.offset])
+                    outlet.take(record.octets, [len(record.octets)], record.offset)
             elif rows is None:
                 continue
             elif record.octets:

@@ -137,7 +137,7 @@ def _decode_usual(payloads: Array, form: Form) -> tuple[list[Array], Array]:
     Raises:
         pyarrow.ArrowInvalid: a text is not UTF-8.
     """
-    reading = _Sections(Wire(payloads, form.encodings.constructors), form)
+    reading = _Sections(Wire.of(payloads, form.encodings.constructors), form)
     arrays = [reading.section(section) for section in form.head]
     arrays += reading.body(form.bodies)
     arrays += [reading.section(section) for section in form.foot]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from .forms import Encodings, Listed
 from .frames import HEADER_TYPE, FrameRows, Origin
 from .regular import DESCRIBED, LEAST_ROWS, MOST_ELEMENTS, MOST_OCTETS, SMALL_ULONG, Reading, merged
 from .rest import CORRUPT, Rest
-from .wire import Wire, either
+from .wire import ROOM, Wire, either
 
 __all__ = ["Performative", "UsualFrameRows"]
 
@@ -28,6 +29,8 @@ _AMQP: Final = 0
 """The type of frames that hold performatives."""
 _KIND: Final = "amqp"
 """What rows of such frames have as their kind."""
+_DEPTH: Final = 2
+"""How deep the values of the usual form go."""
 _FIELDS: Final = 11
 """Octets from where a frame begins to the fields of its performative."""
 
@@ -52,7 +55,7 @@ class UsualFrameRows(FrameRows, ABC):
     and the others one by one.
     """
 
-    __slots__ = ("_encodings", "_errors", "_frames", "_limits", "_performatives")
+    __slots__ = ("_encodings", "_errors", "_limits", "_octets", "_performatives", "_sizes")
 
     def __init__(
         self,
@@ -69,7 +72,8 @@ class UsualFrameRows(FrameRows, ABC):
         self._encodings = encodings
         self._performatives = performatives
         self._limits = limits
-        self._frames: list[bytes] = []
+        self._octets: list[bytes] = []
+        self._sizes: list[int] = []
         self._errors: dict[int, DecodeError] = {}
 
     def append_error(
@@ -82,14 +86,24 @@ class UsualFrameRows(FrameRows, ABC):
     ) -> None:
         """Take octets of which somebody else knows that they are no frame, and why."""
         self._errors[len(self)] = DecodeError(reason)
-        self.take([octets], [offset], origin, time)
+        self.extend(octets, [len(octets)], origin, time, offset)
 
-    def take(
-        self, frames: Sequence[bytes], offsets: Sequence[int | None], origin: Origin | None, time: int | None
+    def extend(
+        self,
+        octets: bytes,
+        sizes: Sequence[int],
+        origin: Origin | None = None,
+        time: int | None = None,
+        offset: int | None = None,
     ) -> None:
-        """Take frames that came together."""
+        """Take frames that came one behind the other, at least one: all their octets, and the octets of each;
+        ``offset`` is that of the first one.
+        """
+        is_known = offset is not None
+        offsets = list(accumulate(sizes[:-1], initial=offset)) if is_known else [None] * len(sizes)
         self._begin(origin, time, offsets)
-        self._frames += frames
+        self._octets.append(octets)
+        self._sizes += sizes
 
     @abstractmethod
     def add_frame(self, octets: bytes) -> None:
@@ -97,34 +111,35 @@ class UsualFrameRows(FrameRows, ABC):
 
     def held(self) -> list[Array]:
         """What the frames hold."""
-        found = (
-            self._decode_usual()
-            if self._limits.elements >= MOST_ELEMENTS and self._limits.depth > 1
-            else None
-        )
+        octets = b"".join((*self._octets, ROOM))
+        bounds = list(accumulate(self._sizes, initial=0))
+        found = self._decode_usual(octets, bounds)
         if found is None:
-            self._add(range(len(self._frames)))
+            self._add(octets, bounds, range(len(self._sizes)))
             arrays = super().held()
         else:
             arrays, right = found
-            self._add(compute.indices_nonzero(compute.invert(right)).to_pylist())
+            self._add(octets, bounds, compute.indices_nonzero(compute.invert(right)).to_pylist())
             others = super().held()
             if right.true_count < len(right):
                 arrays = merged(right, arrays, others)
-        self._frames.clear()
+        self._octets.clear()
+        self._sizes.clear()
         self._errors.clear()
         return arrays
 
-    def _decode_usual(self) -> tuple[list[Array], Array] | None:
-        """What all frames hold, and for which of them that is right; None: it is not worth while."""
-        count = len(self._frames)
-        if count < LEAST_ROWS:
+    def _decode_usual(self, octets: bytes, bounds: list[int]) -> tuple[list[Array], Array] | None:
+        """What all frames hold, and for which of them that is right; None: it is not worth while, or the
+        limits are too narrow for that.
+        """
+        count, limits = len(self._sizes), self._limits
+        if count < LEAST_ROWS or len(octets) > MOST_OCTETS:
             return None
-        octets = pa.array(self._frames, pa.binary())
-        if octets.nbytes > MOST_OCTETS:
+        if limits.elements < MOST_ELEMENTS or limits.depth < _DEPTH:
             return None
+        wire = Wire(octets, pa.array(bounds, pa.int64()), self._encodings.constructors)
         try:
-            found = _Usual(Wire(octets, self._encodings.constructors), self._encodings, self._performatives)
+            found = _Usual(wire, self._encodings, self._performatives)
         except pa.ArrowInvalid:  # A text is not UTF-8.
             return None
         right = found.right
@@ -147,13 +162,14 @@ class UsualFrameRows(FrameRows, ABC):
         ]
         return arrays, right
 
-    def _add(self, rows: Sequence[int]) -> None:
+    def _add(self, octets: bytes, bounds: list[int], rows: Sequence[int]) -> None:
         """Decode frames one by one."""
         for row in rows:
+            frame = octets[bounds[row] : bounds[row + 1]]
             if row in self._errors:
-                self.add_corrupt(self._frames[row], self._errors[row])
+                self.add_corrupt(frame, self._errors[row])
             else:
-                self.add_frame(self._frames[row])
+                self.add_frame(frame)
             if len(self._numbers) - self._apart >= TOGETHER:
                 self._take_apart()
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from .arrow import Array, compute
 
-__all__ = ["Constructor", "Constructors", "Values", "Wire", "either", "turns"]
+__all__ = ["ROOM", "Constructor", "Constructors", "Values", "Wire", "either", "turns"]
 
-_ROOM: Final = bytes(16)
+ROOM: Final = bytes(16)
 """What is behind the last row, for looks at octets that it does not have."""
 _EIGHT: Final = pa.scalar(8, pa.uint64())
 
@@ -116,17 +116,28 @@ class Wire:
         end: the place behind each row.
     """
 
-    def __init__(self, payloads: Array, constructors: Constructors) -> None:
-        """``payloads``: a ``pyarrow.BinaryArray`` without nulls, not empty."""
+    def __init__(self, octets: bytes, bounds: Array, constructors: Constructors) -> None:
+        """Make one.
+
+        Args:
+            octets: rows one behind the other, at least one, and `ROOM`.
+            bounds: the places where they begin, and the end of the last one, as int64.
+            constructors: of the values in them.
+        """
+        self._buffer = pa.py_buffer(octets)
+        self._octets = pa.Array.from_buffers(pa.uint8(), len(self._buffer), [None, self._buffer])
+        self.start, self.end = bounds[:-1], bounds[1:]
+        self._constructors = constructors
+
+    @classmethod
+    def of(cls, payloads: Array, constructors: Constructors) -> Wire:
+        """The same of a ``pyarrow.BinaryArray`` without nulls, not empty."""
         count = len(payloads)
         _, offsets, octets = payloads.buffers()
         bounds = pa.Array.from_buffers(pa.int32(), count + 1, [None, offsets], offset=payloads.offset)
         first, last = bounds[0].as_py(), bounds[count].as_py()
-        self._buffer = pa.py_buffer(b"".join((memoryview(octets)[first:last], _ROOM)))
-        self._octets = pa.Array.from_buffers(pa.uint8(), len(self._buffer), [None, self._buffer])
         places = compute.subtract(bounds.cast(pa.int64()), first)
-        self.start, self.end = places[:count], places[1:]
-        self._constructors = constructors
+        return cls(b"".join((memoryview(octets)[first:last], ROOM)), places, constructors)
 
     def __len__(self) -> int:
         return len(self.start)
