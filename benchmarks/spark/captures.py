@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.processes import BULK
+from benchmarks.spark.bulk import CODES, Bulk
 from benchmarks.spark.findings import Line, Run, Samples, alone, beside, numbers, turns
+from benchmarks.spark.tenfold import tenfold
 from benchmarks.spark.tshark import AS_EK, AS_FIELDS, AS_NAMES, ONLY_AMQP, Tshark
 from benchmarks.spark.workers import Worker
 from benchmarks.stack import WrongResultError
 
 TARGET_OF_CORES = 1.6
 """What two cores are meant to be beside one."""
-
-_CODES = {
-    "open": 0x10,
-    "begin": 0x11,
-    "attach": 0x12,
-    "flow": 0x13,
-    "transfer": 0x14,
-    "disposition": 0x15,
-    "detach": 0x16,
-    "end": 0x17,
-    "close": 0x18,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Bulk:
-    """The bulk capture.
-
-    Attributes:
-        path: where it is.
-        port: the one that has AMQP.
-        counts: how many frames it has, by descriptor code.
-    """
-
-    path: Path
-    port: int
-    counts: Mapping[int, int]
-
-    @property
-    def frames(self) -> int:
-        """How many frames have a performative."""
-        return sum(self.counts.values())
-
-    @property
-    def by_name(self) -> dict[str, int]:
-        """How many frames there are by performative."""
-        return {name: self.counts[code] for name, code in _CODES.items() if code in self.counts}
-
-
-def find_bulk() -> Bulk | None:
-    """The bulk capture, where AMQPFORGE_MATERIAL has it."""
-    material = os.environ.get("AMQPFORGE_MATERIAL")
-    path = Path(material or "", BULK)
-    if not material or not path.is_file():
-        return None
-    port = json.loads(path.with_suffix(".streams.json").read_text(encoding="utf-8"))["port"]
-    told = json.loads(path.with_suffix(".tshark-counts.json").read_text(encoding="utf-8"))
-    return Bulk(path, port, {int(code): count for code, count in told["performative_counts"].items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +111,7 @@ class Processes:
         found: Counter[str] = Counter()
         for told in self._decode("count names", bulk, kind):
             found.update(told)
-        frames = {name: found[name] for name in _CODES if name in found}
+        frames = {name: found[name] for name in CODES if name in found}
         if frames != bulk.by_name:
             raise WrongResultError(f"the reader without Spark: {frames}, not {bulk.by_name}")
         return found.total()
@@ -216,27 +167,47 @@ def measure(
         WrongResultError: somebody has found other frames than there are.
     """
     one, two = sessions
-    ways: dict[str, Way | Processes] = {
+    through_spark: dict[str, Way | Processes] = {
         ONE_CPU: Way(one, 1, cpus=1),
         ONE_TASK: Way(one, 1),
         TWO_TASKS: Way(two, 2),
-        ONE_PROCESS: Processes(apart[:1]),
-        TWO_PROCESSES: Processes(apart),
     }
+    without = {ONE_PROCESS: Processes(apart[:1]), TWO_PROCESSES: Processes(apart)}
     for kind in KINDS:
-        rows = {name: way.check(bulk, kind) for name, way in ways.items() if name != ONE_CPU}
-        count = rows[ONE_TASK]
-        if set(rows.values()) != {count}:
-            raise WrongResultError(f"not all ways give the same number of rows: {rows}")
-        runs: dict[str, Run] = {name: partial(way.run, bulk, kind, count) for name, way in ways.items()}
-        for _ in range(kind.warm_up):
-            runs[ONE_TASK]()
-            runs[TWO_TASKS]()
-        if tshark is not None:
-            for name, form in kind.forms.items():
-                tshark.check(form, bulk.counts, folder)
-                runs[name] = partial(_by_tshark, tshark, form, bulk)
-        yield from _lines(kind, turns(runs, rounds))
+        found = _measure(kind, {**through_spark, **without}, bulk, tshark, folder, rounds)
+        yield from _lines(f"capture, {kind.title}", kind, found)
+        yield from _lines_without_spark(kind, found)
+    many = tenfold(bulk, folder)
+    for kind in KINDS:
+        if "sections" in kind.columns:  # With messages tshark takes a minute and more.
+            found = _measure(kind, through_spark, many, tshark, folder, rounds)
+            yield from _lines(f"ten captures, {kind.title}", kind, found)
+    many.path.unlink()
+
+
+def _measure(
+    kind: Kind,
+    ways: Mapping[str, Way | Processes],
+    bulk: Bulk,
+    tshark: Tshark | None,
+    folder: Path,
+    rounds: int,
+) -> Samples:
+    """Let all ways decode a capture, and tshark; what comes of it is checked before."""
+    rows = {name: way.check(bulk, kind) for name, way in ways.items() if name != ONE_CPU}
+    count = rows[ONE_TASK]
+    if set(rows.values()) != {count}:
+        raise WrongResultError(f"not all ways give the same number of rows: {rows}")
+    runs: dict[str, Run] = {name: partial(way.run, bulk, kind, count) for name, way in ways.items()}
+    for _ in range(kind.warm_up):
+        runs[ONE_TASK]()
+        runs[TWO_TASKS]()
+    if tshark is not None:
+        mine = replace(tshark, capture=bulk.path)
+        for name, form in kind.forms.items():
+            mine.check(form, bulk.counts, folder)
+            runs[name] = partial(_by_tshark, mine, form, bulk)
+    return turns(runs, rounds)
 
 
 def _by_tshark(tshark: Tshark, form: tuple[str, ...], bulk: Bulk) -> dict[str, float]:
@@ -244,20 +215,7 @@ def _by_tshark(tshark: Tshark, form: tuple[str, ...], bulk: Bulk) -> dict[str, f
     return {**used, "rate": bulk.frames / used["seconds"]}
 
 
-def _lines(kind: Kind, found: Samples) -> Iterator[Line]:
-    yield from _lines_of_spark(kind, found)
-    own, title = found[ONE_PROCESS], f"capture decoded in {ONE_PROCESS}, {kind.title}"
-    for number, name in enumerate(kind.forms):
-        if name in found:
-            peer, target = (name, found[name]), None if number else kind.target
-            yield beside(title, "frames/s", "rate", own, peer, target, more_is_better=True)
-    title = f"capture decoded in {TWO_PROCESSES}, {kind.title}"
-    both, peer = found[TWO_PROCESSES], ("one", own)
-    yield beside(title, "frames/s", "rate", both, peer, TARGET_OF_CORES, more_is_better=True)
-
-
-def _lines_of_spark(kind: Kind, found: Samples) -> Iterator[Line]:
-    title = f"capture, {kind.title}"
+def _lines(title: str, kind: Kind, found: Samples) -> Iterator[Line]:
     for number, name in enumerate(kind.forms):
         if name not in found:
             continue
@@ -275,3 +233,14 @@ def _lines_of_spark(kind: Kind, found: Samples) -> Iterator[Line]:
         yield beside(
             f"{title}, {TWO_TASKS}", "frames/s", "rate", own, peer, TARGET_OF_CORES, more_is_better=True
         )
+
+
+def _lines_without_spark(kind: Kind, found: Samples) -> Iterator[Line]:
+    own, title = found[ONE_PROCESS], f"capture decoded in {ONE_PROCESS}, {kind.title}"
+    for number, name in enumerate(kind.forms):
+        if name in found:
+            peer, target = (name, found[name]), None if number else kind.target
+            yield beside(title, "frames/s", "rate", own, peer, target, more_is_better=True)
+    title = f"capture decoded in {TWO_PROCESSES}, {kind.title}"
+    both, peer = found[TWO_PROCESSES], ("one", own)
+    yield beside(title, "frames/s", "rate", both, peer, TARGET_OF_CORES, more_is_better=True)

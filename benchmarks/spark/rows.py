@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.broker.brokers import Running, served
 from benchmarks.messaging.stacks import MissingError
 from benchmarks.spark import captures
+from benchmarks.spark.bulk import find_bulk
 from benchmarks.spark.findings import HEAD, Line, Run, alone, beside, numbers, turns
 from benchmarks.spark.tshark import find_tshark
 from benchmarks.spark.workers import Worker, worker
@@ -105,7 +106,7 @@ def _columns(plain: Worker, effort: Effort) -> Iterator[Line]:
 
 
 def _captures(two: Worker, folder: Path, effort: Effort, say: Say) -> Iterator[Line]:
-    bulk = captures.find_bulk()
+    bulk = find_bulk()
     if bulk is None:
         say("left out: captures (AMQPFORGE_MATERIAL has no bulk capture)")
         return
@@ -135,22 +136,30 @@ def _spool(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Ef
 
 
 def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Effort) -> Iterator[Line]:
-    """A queue that is full is taken from: by the client, and by a stream of Spark."""
+    """A queue that is full is taken from: by the client, by the receiver of the source, and by a stream."""
     job = {"port": broker.port, "address": broker.address, "count": effort.taken, "size": SIZE}
     number = count()
 
-    def stream(columns: tuple[str, ...]) -> dict[str, float]:
+    def taken(take: Callable[[Path], dict[str, float]]) -> dict[str, float]:
         plain.do("send", **job)
-        home = folder / f"stream-{next(number)}"
-        used = two.do("stream", **job, folder=str(home), columns=columns)
-        shutil.rmtree(home)
-        return _with_rate(used, effort.taken)
+        home = folder / f"taken-{next(number)}"
+        before = broker.cpu()
+        used = take(home)
+        cpu = {"broker": (broker.cpu() - before) / 1000, "spark": used.get("cpu", 0.0) * 1e6}
+        shutil.rmtree(home, ignore_errors=True)
+        each = {name: microseconds / effort.taken for name, microseconds in cpu.items()}
+        return {**_with_rate(used, effort.taken), **each}
 
-    def take() -> dict[str, float]:
-        plain.do("send", **job)
-        return _with_rate(plain.do("take", **job), effort.taken)
+    def stream(columns: tuple[str, ...]) -> Run:
+        return partial(taken, lambda home: two.do("stream", **job, folder=str(home), columns=columns))
 
-    runs: dict[str, Run] = {"all": partial(stream, ()), "some": partial(stream, OF_STREAM), "client": take}
+    into_spool = {"port": broker.port, "address": broker.address, "count": effort.taken}
+    runs: dict[str, Run] = {
+        "all": stream(()),
+        "some": stream(OF_STREAM),
+        "spool": partial(taken, lambda home: plain.do("receive", **into_spool, folder=str(home))),
+        "client": partial(taken, lambda home: plain.do("take", **job)),
+    }
     for run in runs.values():
         run()
     found = turns(runs, effort.rounds)
@@ -158,7 +167,13 @@ def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: E
     title = f"broker to Parquet, {SIZE:,} B"
     yield beside(title, "msg/s", "rate", found["all"], peer, 0.8, more_is_better=True)
     yield beside(f"{title}, three columns", "msg/s", "rate", found["some"], peer, 0.8, more_is_better=True)
+    for name, what in (("all", title), ("some", f"{title}, three columns")):
+        yield alone(f"{what}, CPU of Spark for each", "us", numbers(found[name], "spark"))
+        yield beside(f"{what}, CPU of the broker for each", "us", "broker", found[name], peer)
     yield alone("start of a query, to its first message", "s", numbers(found["all"], "before"))
+    title = f"broker to the spool, without Spark, {SIZE:,} B"
+    yield beside(title, "msg/s", "rate", found["spool"], peer, more_is_better=True)
+    yield beside(f"{title}, CPU of the broker for each", "us", "broker", found["spool"], peer)
 
 
 def _sink(plain: Worker, two: Worker, broker: Running, effort: Effort) -> Iterator[Line]:

@@ -46,12 +46,13 @@ def _work(roles: Mapping[str, Role]) -> None:
 
 
 def _without_session() -> None:
-    from benchmarks.spark import client, decoding
+    from benchmarks.spark import client, decoding, receiving
 
     roles: dict[str, Role] = {
         "send": client.send,
         "send orders": client.send_orders,
         "take": client.take,
+        "receive": receiving.receive,
         "columns": _columns,
         "plan": decoding.plan,
         "decode": decoding.decode,

@@ -29,9 +29,11 @@ from amqpforge_spark.amqp_1_0 import encode_messages
 from benchmarks.broker.brokers import Running, served
 from benchmarks.messaging.stacks import MissingError
 from benchmarks.spark import captures, client, columns, contents, rows
-from benchmarks.spark.captures import Bulk, Kind
+from benchmarks.spark.bulk import Bulk, find_bulk
+from benchmarks.spark.captures import Kind
 from benchmarks.spark.findings import Line, alone, as_json, beside, turns
 from benchmarks.spark.rows import Effort
+from benchmarks.spark.tenfold import tenfold
 from benchmarks.spark.tshark import AS_EK, AS_FIELDS, AS_NAMES, find_tshark
 from benchmarks.spark.workers import Worker, worker
 from benchmarks.stack import WrongResultError
@@ -138,10 +140,16 @@ def test_frames_come_as_in_the_bulk_capture() -> None:
     assert contents.frames(1100)[:9] == contents.frames(9)
 
 
-def test_the_client_finds_what_is_missing_or_too_much(plain: Worker, broker: Running) -> None:
+def test_the_client_finds_what_is_missing_or_too_much(plain: Worker, broker: Running, tmp_path: Path) -> None:
     job = {"port": broker.port, "address": f"{broker.address}-1", "size": 100}
     plain.do("send", **job, count=N)
     assert plain.do("take", **job, count=N)["seconds"] > 0
+    plain.do("send", **job, count=N - 1)
+    spool = {"port": broker.port, "address": f"{broker.address}-1", "folder": str(tmp_path / "spool")}
+    with pytest.raises(WrongResultError, match=f"of {N} messages the receiver has: .*'rows': {N - 1},"):
+        plain.do("receive", **spool, count=N)
+    plain.do("send", **job, count=1)
+    assert plain.do("receive", **spool, count=N)["seconds"] > 0
     plain.do("send", **job, count=N + 1)
     with pytest.raises(WrongResultError, match=f"more than {N} messages"):
         plain.do("take", **job, count=N)
@@ -196,6 +204,21 @@ def test_a_capture_is_decoded_without_spark(apart: tuple[Worker, Worker], kind: 
         captures.Processes(apart).run(capture, kind, count)
 
 
+def test_ten_captures_are_ten_connections(apart: tuple[Worker, Worker], tmp_path: Path) -> None:
+    capture = small()
+    many = tenfold(capture, tmp_path)
+    assert many.counts[20] == 10 * capture.counts[20]
+    kind = captures.KINDS[0]
+    one = captures.Processes(apart[:1])
+    assert one.check(many, kind) == 10 * one.check(capture, kind)
+    tshark = find_tshark(many.path, many.port)
+    if tshark is not None:
+        tshark.check(AS_NAMES, many.counts, tmp_path)
+    (tmp_path / "other").write_bytes(b"other")
+    with pytest.raises(WrongResultError, match="no little-endian pcapng"):
+        tenfold(Bulk(tmp_path / "other", 5672, {}), tmp_path)
+
+
 @pytest.mark.parametrize("kind", captures.KINDS, ids=lambda kind: kind.title)
 def test_two_processes_decode_a_part_each(apart: tuple[Worker, Worker], tmp_path: Path, kind: Kind) -> None:
     capture = numbered(tmp_path, list(range(600)), "x" * 12_000)
@@ -224,7 +247,11 @@ def test_the_same_runs_of_tshark_are_held_against_all_ways() -> None:
     speeds |= dict.fromkeys(kind.forms, 20.0)
     costs = {"cpu": 1.0, "jvm": 1.0, "worker": 1.0, "all": 1.0}
     found = {name: [{**costs, "rate": rate}] for name, rate in speeds.items()}
-    lines = {(line.title, line.peer): line for line in captures._lines(kind, found)}
+    told = [
+        *captures._lines("capture, with messages", kind, found),
+        *captures._lines_without_spark(kind, found),
+    ]
+    lines = {(line.title, line.peer): line for line in told}
     title = "with messages"
     for way, form, ratio, target in (
         (f"capture, {title}, one core", "tshark -T ek", 1.5, 3.0),
@@ -394,7 +421,7 @@ def test_wrong_rows_end_with_status_1(
 
 
 def test_the_bulk_capture_is_found(material: Path) -> None:
-    found = captures.find_bulk()
+    found = find_bulk()
     assert found is not None
     assert found.path.resolve().is_relative_to(material.resolve())
     assert (found.frames, found.port) == (122_231, 35690)
