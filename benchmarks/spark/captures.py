@@ -93,6 +93,37 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """A session that is handed rows which are there already, on one processor: what no reader can be below.
+
+    Attributes:
+        worker: the session.
+        reader: a worker without one, which decodes the capture beforehand.
+        file: for the rows.
+    """
+
+    worker: Worker
+    reader: Worker
+    file: Path
+
+    def check(self, bulk: Bulk, kind: Kind) -> int:
+        """Decode the capture; returns how many rows there are."""
+        job = {"path": str(bulk.path), "columns": dict(kind.columns), "file": str(self.file)}
+        return int(self.reader.do("record", **job)["rows"])
+
+    def run(self, bulk: Bulk, kind: Kind, rows: int) -> dict[str, float]:
+        """Hand the rows over once.
+
+        Raises:
+            WrongResultError: there are not so many rows.
+        """
+        used = self.worker.do("hand_over", path=str(self.file), tasks=1, cpus=1)
+        if used["rows"] != rows:
+            raise WrongResultError(f"{self.worker.label}: {used['rows']} rows handed over, not {rows}")
+        return {**used, "rate": bulk.frames / used["seconds"]}
+
+
+@dataclass(frozen=True, slots=True)
 class Processes:
     """Workers without a session that decode at once what tasks would, without Spark's JVM.
 
@@ -142,6 +173,7 @@ class Processes:
 
 
 ONE_CPU, ONE_TASK, TWO_TASKS = "one core", "local[1]", "local[2]"
+HANDED_OVER = "one core, rows that are there already"
 ONE_PROCESS, TWO_PROCESSES = "one process", "two processes"
 
 
@@ -167,10 +199,11 @@ def measure(
         WrongResultError: somebody has found other frames than there are.
     """
     one, two = sessions
-    through_spark: dict[str, Way | Processes] = {
+    through_spark: dict[str, Way | Ready | Processes] = {
         ONE_CPU: Way(one, 1, cpus=1),
         ONE_TASK: Way(one, 1),
         TWO_TASKS: Way(two, 2),
+        HANDED_OVER: Ready(one, apart[0], folder / "rows.arrow"),
     }
     without = {ONE_PROCESS: Processes(apart[:1]), TWO_PROCESSES: Processes(apart)}
     for kind in KINDS:
@@ -187,7 +220,7 @@ def measure(
 
 def _measure(
     kind: Kind,
-    ways: Mapping[str, Way | Processes],
+    ways: Mapping[str, Way | Ready | Processes],
     bulk: Bulk,
     tshark: Tshark | None,
     folder: Path,
@@ -200,8 +233,8 @@ def _measure(
         raise WrongResultError(f"not all ways give the same number of rows: {rows}")
     runs: dict[str, Run] = {name: partial(way.run, bulk, kind, count) for name, way in ways.items()}
     for _ in range(kind.warm_up):
-        runs[ONE_TASK]()
-        runs[TWO_TASKS]()
+        for name in (ONE_TASK, TWO_TASKS, HANDED_OVER):
+            runs[name]()
     if tshark is not None:
         mine = replace(tshark, capture=bulk.path)
         for name, form in kind.forms.items():
@@ -222,6 +255,8 @@ def _lines(title: str, kind: Kind, found: Samples) -> Iterator[Line]:
         peer, target = (name, found[name]), None if number else kind.target
         for way in (ONE_CPU, ONE_TASK):
             yield beside(f"{title}, {way}", "frames/s", "rate", found[way], peer, target, more_is_better=True)
+        ready = found[HANDED_OVER]
+        yield beside(f"{title}, {HANDED_OVER}", "frames/s", "rate", ready, peer, more_is_better=True)
         yield beside(f"{title}, {ONE_CPU}, CPU", "s", "cpu", found[ONE_CPU], peer)
         if not number:
             yield alone(f"{title}, {ONE_CPU}, CPU of the JVM in that", "s", numbers(found[ONE_CPU], "jvm"))

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from benchmarks.spark import handed_over
 from pyspark_amqp_capture import DefaultSource
 
 
@@ -20,6 +21,13 @@ def plan(path: str, columns: Mapping[str, str], parts: int) -> dict[str, Any]:
 def decode(path: str, columns: Mapping[str, str], partition: str) -> dict[str, Any]:
     """Decode a part into nowhere; returns how many rows there were."""
     return {"rows": sum(batch.num_rows for batch in _batches(path, columns, partition))}
+
+
+def record(path: str, columns: Mapping[str, str], file: str) -> dict[str, Any]:
+    """Write the rows of a capture into a file, as record batches; returns how many there are."""
+    (partition,) = plan(path, columns, 1)["partitions"]
+    schema = DefaultSource({**columns, "path": path}).schema()
+    return {"rows": handed_over.record(_batches(path, columns, partition), schema, file)}
 
 
 def count_names(path: str, columns: Mapping[str, str], partition: str) -> dict[str, Any]:

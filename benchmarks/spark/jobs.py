@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation, functions
 
 from benchmarks.spark.contents import BODY_SIZE, filler
+from benchmarks.spark.handed_over import NAME, HandedOver
 from benchmarks.spark.usage import Meter, confined
 
 if TYPE_CHECKING:
@@ -40,11 +41,38 @@ def capture(
     Returns:
         What it costs, and how many rows there are.
     """
+    return _written(lambda: _frames(spark, path, columns, tasks), cpus)
+
+
+def hand_over(
+    spark: SparkSession, path: str, tasks: int, cpus: int | None, folder: str | None = None
+) -> dict[str, float]:
+    """Read rows that are there already.
+
+    Args:
+        spark: the session.
+        path: of the file that has them (:mod:`.handed_over`).
+        tasks: how many.
+        cpus: how many processors Spark may use, the JVM and all that belongs to it; None: any.
+        folder: into which they are written as Parquet; None: into nowhere.
+
+    Returns:
+        What it costs, and how many rows there are.
+    """
+    spark.dataSource.register(HandedOver)
+    return _written(lambda: spark.read.format(NAME).options(path=path, tasks=tasks).load(), cpus, folder)
+
+
+def _written(load: Callable[[], DataFrame], cpus: int | None, folder: str | None = None) -> dict[str, float]:
+    """Write rows to Parquet in a folder, or into nowhere; returns what that costs, and how many they are."""
     seen = Observation()
     with confined(cpus):
         meter = Meter()
-        frames = _frames(spark, path, columns, tasks).observe(seen, functions.count("*").alias("rows"))
-        frames.write.format("noop").mode("overwrite").save()
+        writer = load().observe(seen, functions.count("*").alias("rows")).write.mode("overwrite")
+        if folder is None:
+            writer.format("noop").save()
+        else:
+            writer.parquet(folder)
         used = meter.stop()
     return {**used, "rows": seen.get["rows"]}
 

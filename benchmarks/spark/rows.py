@@ -117,22 +117,33 @@ def _captures(two: Worker, folder: Path, effort: Effort, say: Say) -> Iterator[L
 
 
 def _spool(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Effort) -> Iterator[Line]:
-    """The first run fills the spool; those that count find the queue empty."""
+    """The first run fills the spool; those that count find the queue empty. Beside them the same rows are
+    written that are there already.
+    """
     job = {"port": broker.port, "address": f"{broker.address}-0", "count": effort.spooled}
     folders = {"spool": str(folder / "spool"), "folder": str(folder / "spooled")}
 
     def spooled(columns: tuple[str, ...]) -> dict[str, float]:
         return _with_rate(two.do("spooled", **job, **folders, columns=columns), effort.spooled)
 
+    def ready(file: str) -> dict[str, float]:
+        given = {"path": file, "tasks": 2, "cpus": None, "folder": folders["folder"]}
+        return _with_rate(two.do("hand_over", **given), effort.spooled)
+
     plain.do("send orders", **job)
-    runs: dict[str, Run] = {"all": partial(spooled, ()), "some": partial(spooled, OF_SPOOL)}
-    for run in runs.values():
-        run()
+    runs: dict[str, Run] = {}
+    for name, columns in (("all", ()), ("some", OF_SPOOL)):
+        file = str(folder / f"{name}.arrow")
+        runs[name], runs[f"{name} ready"] = partial(spooled, columns), partial(ready, file)
+        runs[name]()
+        plain.do("record spool", spool=folders["spool"], columns=columns, file=file)
+        runs[f"{name} ready"]()
     found = turns(runs, effort.rounds)
     shutil.rmtree(folder / "spooled")
     title = "spool into Parquet, local[2]"
-    yield alone(title, "rows/s", numbers(found["all"], "rate"), 100_000)
-    yield alone(f"{title}, four columns", "rows/s", numbers(found["some"], "rate"), 100_000)
+    for name, what in (("all", title), ("some", f"{title}, four columns")):
+        yield alone(what, "rows/s", numbers(found[name], "rate"), 100_000)
+        yield alone(f"{what}, rows that are there already", "rows/s", numbers(found[f"{name} ready"], "rate"))
 
 
 def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Effort) -> Iterator[Line]:

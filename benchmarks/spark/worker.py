@@ -53,9 +53,11 @@ def _without_session() -> None:
         "send orders": client.send_orders,
         "take": client.take,
         "receive": receiving.receive,
+        "record spool": receiving.record_spool,
         "columns": _columns,
         "plan": decoding.plan,
         "decode": decoding.decode,
+        "record": decoding.record,
         "count names": decoding.count_names,
     }
     _say({"label": "amqpforge", "seconds": 0.0})
@@ -80,7 +82,7 @@ def _in_session(cores: int) -> None:
         from benchmarks.spark import jobs
 
         _say({"label": f"Spark {spark.version}, local[{cores}]", "seconds": perf_counter() - begin})
-        roles = (jobs.capture, jobs.check_capture, jobs.spooled, jobs.stream, jobs.write)
+        roles = (jobs.capture, jobs.check_capture, jobs.hand_over, jobs.spooled, jobs.stream, jobs.write)
         _work({role.__name__: partial(role, spark) for role in roles})
 
 

@@ -241,6 +241,7 @@ def test_the_same_runs_of_tshark_are_held_against_all_ways() -> None:
         "one core": 30.0,
         "local[1]": 40.0,
         "local[2]": 48.0,
+        "one core, rows that are there already": 50.0,
         "one process": 60.0,
         "two processes": 90.0,
     }
@@ -255,6 +256,7 @@ def test_the_same_runs_of_tshark_are_held_against_all_ways() -> None:
     title = "with messages"
     for way, form, ratio, target in (
         (f"capture, {title}, one core", "tshark -T ek", 1.5, 3.0),
+        (f"capture, {title}, one core, rows that are there already", "tshark -T ek", 2.5, None),
         (f"capture decoded in one process, {title}", "tshark -T ek", 3.0, 3.0),
         (f"capture decoded in one process, {title}", "tshark -T ek -J amqp", 3.0, None),
         (f"capture decoded in two processes, {title}", "one", 1.5, 1.6),
@@ -268,7 +270,7 @@ def test_the_same_runs_of_tshark_are_held_against_all_ways() -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_a_capture_is_decoded_on_one_core_and_on_two(session: Worker, tmp_path: Path) -> None:
+def test_a_capture_is_decoded_on_one_core_and_on_two(plain: Worker, session: Worker, tmp_path: Path) -> None:
     kind = Kind("performatives", {"sections": "false"}, {"tshark -T fields": AS_FIELDS}, 2.0, warm_up=0)
     ways = [captures.Way(session, 1, cpus=1), captures.Way(session, 2)]
     capture = small()
@@ -281,6 +283,11 @@ def test_a_capture_is_decoded_on_one_core_and_on_two(session: Worker, tmp_path: 
             way.run(capture, kind, 7)
     with pytest.raises(WrongResultError, match="frames: "):
         ways[1].check(Bulk(capture.path, capture.port, {**capture.counts, 20: 1999}), kind)
+    ready = captures.Ready(session, plain, tmp_path / "rows.arrow")
+    assert ready.check(capture, kind) == count
+    assert ready.run(capture, kind, count)["rate"] > 0
+    with pytest.raises(WrongResultError, match=f"{count} rows handed over, not 7"):
+        ready.run(capture, kind, 7)
 
 
 def numbered(folder: Path, numbers: list[int], text: str = "x") -> Bulk:
@@ -320,6 +327,10 @@ def test_a_spool_is_read_as_often_as_one_likes(
     for number, asked in enumerate(((), rows.OF_SPOOL)):
         used = session.do("spooled", **job, folder=str(tmp_path / str(number)), count=N, columns=asked)
         assert used["seconds"] > 0
+        file = str(tmp_path / f"{number}.arrow")
+        assert plain.do("record spool", spool=job["spool"], columns=asked, file=file)["rows"] == N
+        target = str(tmp_path / str(number))
+        assert session.do("hand_over", path=file, tasks=2, cpus=None, folder=target)["rows"] == N
     with pytest.raises(WrongResultError, match=f"'rows': {N}, .* not .*'rows': {N - 1}"):
         session.do("spooled", **job, folder=str(tmp_path / "short"), count=N - 1, columns=())
 
