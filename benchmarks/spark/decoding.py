@@ -25,9 +25,10 @@ def decode(path: str, columns: Mapping[str, str], partition: str) -> dict[str, A
 
 def record(path: str, columns: Mapping[str, str], file: str) -> dict[str, Any]:
     """Write the rows of a capture into a file, as record batches; returns how many there are."""
-    (partition,) = plan(path, columns, 1)["partitions"]
+    partitions = plan(path, columns, 1)["partitions"]
+    batches = (batch for one in partitions for batch in _batches(path, columns, one))
     schema = DefaultSource({**columns, "path": path}).schema()
-    return {"rows": handed_over.record(_batches(path, columns, partition), schema, file)}
+    return {"rows": handed_over.record(batches, schema, file)}
 
 
 def count_names(path: str, columns: Mapping[str, str], partition: str) -> dict[str, Any]:

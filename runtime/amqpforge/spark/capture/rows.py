@@ -17,7 +17,7 @@ from amqpforge.spark.options import OptionError
 
 __all__ = ["BATCH_ROWS", "UNKNOWN", "Origin", "Rows", "Wanted", "schema"]
 
-BATCH_ROWS: Final = 20_000
+BATCH_ROWS: Final = 10_000
 """Rows of a record batch, about."""
 
 _BATCH_OCTETS: Final = 16 * 1024 * 1024

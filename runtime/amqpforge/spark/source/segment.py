@@ -36,7 +36,7 @@ SCHEMA: Final = pa.schema(
 )
 """The columns of a segment. ``payload`` has the octets of the whole message."""
 
-_ROWS: Final = 20_000
+_ROWS: Final = 10_000
 """Rows that are decoded at once, at most."""
 _OCTETS: Final = 16 << 20
 """Octets of them at most, but for what is in one segment."""
