@@ -59,6 +59,11 @@ QUICK = Effort(rounds=1, columns=1000, spooled=2000, taken=2000, messages=2000, 
 ROUNDS_OF_COLUMNS = 7
 """They are short."""
 
+WARM_UPS = 4
+"""How often a session reads and writes before anything counts; what the JVM compiles by itself is compiled
+by then.
+"""
+
 COLUMNS = (
     ("encode", "rows to messages, the source's columns", 60_000),
     ("encode table", "rows to messages, body and two maps", 60_000),
@@ -138,6 +143,7 @@ def _spool(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Ef
         runs[name]()
         plain.do("record spool", spool=folders["spool"], columns=columns, file=file)
         runs[f"{name} ready"]()
+    turns(runs, WARM_UPS - 1)
     found = turns(runs, effort.rounds)
     shutil.rmtree(folder / "spooled")
     title = "spool into Parquet, local[2]"
@@ -171,8 +177,7 @@ def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: E
         "spool": partial(taken, lambda home: plain.do("receive", **into_spool, folder=str(home))),
         "client": partial(taken, lambda home: plain.do("take", **job)),
     }
-    for run in runs.values():
-        run()
+    turns(runs, WARM_UPS)
     found = turns(runs, effort.rounds)
     peer = "client", found["client"]
     title = f"broker to Parquet, {SIZE:,} B"
@@ -202,8 +207,7 @@ def _sink(plain: Worker, two: Worker, broker: Running, effort: Effort) -> Iterat
         return _with_rate(used, effort.messages)
 
     runs: dict[str, Run] = {"spark": partial(write, False), "ids": partial(write, True), "client": send}
-    for run in runs.values():
-        run()
+    turns(runs, WARM_UPS)
     found = turns(runs, effort.rounds)
     peer = "client", found["client"]
     title = f"rows to the broker, {SIZE:,} B"

@@ -1,4 +1,7 @@
-"""The options of ``format("amqp")`` that say where to connect and as whom, for reading and writing alike."""
+"""The options of ``format("amqp")`` that say where to connect and as whom, for reading and writing alike.
+
+The client is imported when something connects: most tasks have these options, and never do.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ import os
 import ssl
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import amqpforge
-from amqpforge import blocking
 from amqpforge.errors import AmqpforgeError, LocalError
 from amqpforge.sasl import Credentials
 from amqpforge.url import UrlError, parse_url
 
 from .options import OptionError, OptionReader
-from .patience import Patience
+
+if TYPE_CHECKING:
+    from amqpforge import blocking
 
 __all__ = ["CONNECTION_OPTIONS", "ConnectionOptions"]
 
@@ -137,6 +141,8 @@ class ConnectionOptions:
             OptionError: a password or a certificate is not where an option says.
             AmqpforgeError: the peer is still absent after ``start_timeout``, or takes no connection of ours.
         """
+        from .patience import Patience
+
         patience = Patience(self.start_timeout, "connect")
         while True:
             try:
@@ -153,7 +159,7 @@ class ConnectionOptions:
             OptionError: a password or a certificate is not where an option says.
             AmqpforgeError: there is no connection.
         """
-        return blocking.connect(list(self.urls), **self._arguments(), **arguments)
+        return amqpforge.blocking.connect(list(self.urls), **self._arguments(), **arguments)
 
     def _arguments(self) -> dict[str, Any]:
         """What both kinds of connections are made with."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 import amqpforge
 from amqpforge.spark.source import segment
-from amqpforge.spark.source.segment import Rows, decode_segments
+from amqpforge.spark.source.batch import AmqpBatchReader
+from amqpforge.spark.source.options import ReadOptions
+from amqpforge.spark.source.segment import Rows, decode_segments, encode_segment
+from amqpforge.spark.source.stream import AmqpStreamReader, SegmentPartition
 
 SEGMENTS, ROWS = 20, 30
 COLUMNS = ("address", "body", "_corrupt")
@@ -56,3 +64,19 @@ def test_no_more_octets_than_that_are_decoded_at_once(monkeypatch: pytest.Monkey
 def test_of_nothing_there_are_no_rows() -> None:
     assert list(decode_segments([], COLUMNS)) == []
     assert list(decode_segments([Rows().batch()], COLUMNS)) == []
+
+
+@pytest.mark.parametrize("kind", [AmqpStreamReader, AmqpBatchReader])
+def test_a_task_that_reads_segments_does_without_the_client(kind: type, tmp_path: Path) -> None:
+    """Each worker of Spark imports what its tasks need, and the client takes longer than many a task."""
+    (tmp_path / "one.arrow").write_bytes(encode_segment(segments()[0]))
+    given = {"url": "amqp://127.0.0.1", "address": "q", "spoolLocation": str(tmp_path)}
+    reader = kind(ReadOptions.for_stream(given))
+    task = pickle.dumps((reader, SegmentPartition(str(tmp_path), ("one.arrow",))))
+    program = (
+        "import pickle, sys\n"
+        "reader, partition = pickle.load(sys.stdin.buffer)\n"
+        "print(sum(batch.num_rows for batch in reader.read(partition)), 'amqpforge.client' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], input=task, capture_output=True, check=True)
+    assert done.stdout.split() == [b"%d" % ROWS, b"False"]

@@ -3,6 +3,8 @@
 Spark runs ``read()`` again for each action, so that what is read must not change by it. A copy leaves
 everything where it is. With ``mode=consume`` messages go into the spool first, once for each ``load()``, and
 each action reads that.
+
+What connects is imported when it does: tasks that read a spool have no use for the client.
 """
 
 from __future__ import annotations
@@ -15,16 +17,14 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from amqpforge.errors import AmqpforgeError
-from amqpforge.loop_thread import LoopThread
 
-from .browse import Browser, resolve
-from .live import Live
 from .segment import Rows, SpoolError, decode_segments
 from .stream import SegmentPartition, read_segments, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .live import Live
     from .options import ReadOptions
 
 __all__ = ["AddressPartition", "AmqpBatchReader"]
@@ -55,10 +55,14 @@ class AmqpBatchReader(DataSourceReader):
         """
         if self._options.consumes:
             return [*self._consume()]
+        from .browse import resolve
+
         return [AddressPartition(address) for address in resolve(self._options)]
 
     def _consume(self) -> list[SegmentPartition]:
         """Take what there is; what the spool holds from earlier times comes first."""
+        from .live import Live
+
         live = Live(self._options, once=True)
         try:
             live.spool.own(_OWNER)
@@ -100,6 +104,10 @@ class AmqpBatchReader(DataSourceReader):
 
     def _copy(self, address: str) -> Iterator[pa.RecordBatch]:
         """Copies of the messages of a node, some thousand at a time."""
+        from amqpforge.loop_thread import LoopThread
+
+        from .browse import Browser
+
         thread = LoopThread("amqpforge spark browser")
         browser = Browser(self._options, address)
         try:

@@ -24,13 +24,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from .live import Live
 from .segment import SpoolError, decode_segments, read_segment
 from .storage import open_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .live import Live
     from .options import ReadOptions
     from .spool import Segment
 
@@ -212,6 +212,8 @@ class AmqpStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _receive(self) -> Live:
         if self._live is None:
+            from .live import Live  # It brings the client, which tasks have no use for.
+
             heed_termination()
             self._live = Live(self._options, once=self._once)
         return self._live
