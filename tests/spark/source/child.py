@@ -25,11 +25,25 @@ from amqpforge.spark.source.options import ReadOptions
 from amqpforge.spark.source.spool import Spool
 from amqpforge.spark.source.writer import Writer
 
-__all__ = ["POINTS", "UPLOAD_POINTS", "Death", "kill_others", "kill_session", "prepare", "run", "start"]
+__all__ = [
+    "POINTS",
+    "SELDOM",
+    "UPLOAD_POINTS",
+    "Death",
+    "kill_others",
+    "kill_session",
+    "prepare",
+    "run",
+    "start",
+]
 
 POINTS = ("before fsync", "before rename", "before folder fsync", "after fsync", "after settle")
 UPLOAD_POINTS = ("before upload", "after upload", "after fsync", "after settle")
 """Those of a spool that is no folder."""
+SELDOM = {"after settle": 1}
+"""How often a point is sure to be met, where that is not often: what is settled is looked at now and then,
+and a fast run has few looks.
+"""
 _PATIENCE = 60
 
 

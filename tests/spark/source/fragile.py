@@ -35,9 +35,12 @@ class FragileReader(AmqpStreamReader):
     """See the module."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for batch in super().read(partition):
-            yield batch
-            self._count()
+        """Segment by segment, so that there are several batches of rows."""
+        assert isinstance(partition, SegmentPartition)
+        for name in partition.names:
+            for batch in super().read(SegmentPartition(partition.location, (name,))):
+                yield batch
+                self._count()
 
     @property
     def _folder(self) -> Path:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from .child import POINTS, start
+from .child import POINTS, SELDOM, start
 from .lasting import LastingBroker, lasting
 from .scene import bodies, publish
 
@@ -23,7 +23,7 @@ from .scene import bodies, publish
 ROUNDS = int(os.environ.get("AMQPFORGE_SPARK_CHAOS_ROUNDS", "5"))
 N = 600
 SEGMENTS = N // 50
-MOST = dict.fromkeys(POINTS, SEGMENTS // 2) | {"after settle": 1}
+MOST = dict.fromkeys(POINTS, SEGMENTS // 2) | SELDOM
 """How often a point is met at least: settling is looked at from time to time, for many segments at once."""
 _PATIENCE = 60
 
