@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -294,9 +295,14 @@ PERFORMATIVES = ("open", "begin", "attach", "flow", "transfer", "disposition", "
 def compare_frames(frames: Sequence[bytes]) -> None:
     many = spark_amqp.FrameColumns()
     times = max(ROWS, len(frames)) // len(frames) + 1
-    many.extend(b"".join(frames) * times, [*map(len, frames)] * times, time=5)
+    sizes = [*map(len, frames)] * times
+    many.extend(b"".join(frames) * times, sizes, time=5, offset=3)
     batch = many.finish()
     batch.validate(full=True)
+    assert batch.column("offset").to_pylist() == list(accumulate(sizes[:-1], initial=3))
+    batch = batch.set_column(
+        batch.schema.get_field_index("offset"), "offset", pa.nulls(len(sizes), pa.int64())
+    )
     expected: list[dict[str, Any]] = []
     for octets in frames:
         one = spark_amqp.FrameColumns()
