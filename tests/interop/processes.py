@@ -86,14 +86,14 @@ class Child:
         """Write one line to the child's standard input.
 
         Raises:
-            ChildError: the child has closed it.
+            ChildError: the child has ended, or closed it.
         """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise self.failure(f"does not listen any more ({error})") from error
+            raise self._ended(f"does not listen any more ({error})") from error
 
     def hear(self, seconds: float) -> str:
         """Return the next line of the child's standard output.
@@ -106,7 +106,7 @@ class Child:
         except Empty:
             raise self.failure(f"said nothing for {seconds:.1f} s") from None
         if line is None:
-            raise self.failure(f"ended with status {self._status()}")
+            raise self._ended("says nothing any more")
         return line
 
     def hear_until(self, wanted: Callable[[str], bool], seconds: float) -> str:
@@ -154,10 +154,15 @@ class Child:
             if pipe is not None:
                 pipe.close()
 
-    def _status(self) -> int | None:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(GRACE_SECONDS)
-        return self._process.returncode
+    def _ended(self, otherwise: str) -> ChildError:
+        """The failure of a child that closed a pipe: it has ended, or ``otherwise``."""
+        try:
+            status = self._process.wait(GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return self.failure(otherwise)
+        for reader in self._readers:
+            reader.join(GRACE_SECONDS)  # They may have last words to read.
+        return self.failure(f"ended with status {status}")
 
     def _read(self, pipe: IO[str], on_line: Callable[[str], None]) -> None:
         for line in pipe:

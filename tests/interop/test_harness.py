@@ -20,7 +20,7 @@ from tests.interop.certificates import Certificates
 from tests.interop.conftest import StartClient, StartServer
 from tests.interop.handles import ForeignClient, ForeignServer, Handle
 from tests.interop.payload import digest
-from tests.interop.processes import ChildError, child
+from tests.interop.processes import GRACE_SECONDS, ChildError, child
 from tests.interop.rabbitmq import IDLE_TIME_OUT, Broker
 from tests.interop.results import (
     Answer,
@@ -346,6 +346,16 @@ def test_a_child_that_ends_is_an_error_with_its_last_words(tmp_path: Path) -> No
             Handle(echo).ask("anything")
         with pytest.raises(ChildError, match=r"(?s)ended with status 0.*oh dear"):
             Handle(echo).ask("anything")
+
+
+def test_what_is_said_to_a_child_that_has_ended_is_an_error_with_its_last_words(tmp_path: Path) -> None:
+    with child("echo", ECHOING_CHILD, cwd=tmp_path) as echo:
+        echo.say("anything")
+        assert echo.hear(GRACE_SECONDS) == "anything"
+        with pytest.raises(ChildError, match="ended with status 0"):
+            echo.hear(GRACE_SECONDS)
+        with pytest.raises(ChildError, match=r"(?s)ended with status 0.*oh dear"):
+            echo.say("anything")
 
 
 def test_a_silent_child_is_an_error_and_is_ended(tmp_path: Path) -> None:
