@@ -33,7 +33,7 @@ def events(path: Path) -> Iterator[Event]:
     """The events of a capture's streams; fails on remarks and on packets that were not understood."""
     segments, assembler = SegmentReader(), Assembler()
     with path.open("rb") as file:
-        for time, link_type, data in read_pcapng(Source(file.read), pytest.fail):
+        for time, link_type, data, _ in read_pcapng(Source(file.read), pytest.fail):
             segment = segments.read(link_type, data)
             if segment is not None:
                 yield from assembler.feed(time, segment)
@@ -88,7 +88,7 @@ def test_packets_and_segments_are_those_that_dpkt_reads(name: str) -> None:
     reader = SegmentReader()
     with path.open("rb") as ours, path.open("rb") as theirs:
         pairs = zip(read_pcapng(Source(ours.read), pytest.fail), dpkt.pcapng.Reader(theirs), strict=True)
-        for (time, link_type, data), (seconds, octets) in pairs:
+        for (time, link_type, data, _), (seconds, octets) in pairs:
             assert time is not None
             assert abs(time / 1_000_000_000 - float(seconds)) < 1e-5
             assert data == octets

@@ -50,6 +50,18 @@ def test_every_link_layer_leads_to_the_same_segment(link_type: int, data: bytes,
     assert not reader.skipped
 
 
+@pytest.mark.parametrize("length", [len(V4), len(V4) - 3, 40, 39, 33, 24, 21])
+def test_the_usual_form_is_read_as_the_others_are(length: int) -> None:
+    """Ethernet has a way of its own for nearly all packets; whatever the headers say, it is the same."""
+    usual, other = SegmentReader(), SegmentReader()
+    for place in range(min(length, 40)):
+        for value in range(256):
+            packet = V4[:place] + bytes((value,)) + V4[place + 1 : length]
+            found = usual.read(1, ethernet(packet))
+            assert found == other.read(113, bytes(14) + b"\x08\x00" + packet)
+    assert usual.skipped == other.skipped
+
+
 @pytest.mark.parametrize(("link_type", "data", "is_v6"), LINKS)
 def test_a_packet_cut_anywhere_gives_less_payload_or_no_segment(
     link_type: int, data: bytes, is_v6: bool

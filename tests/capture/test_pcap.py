@@ -29,8 +29,19 @@ def read(data: bytes, step: int = 1 << 20) -> tuple[list[Packet], list[str]]:
 @pytest.mark.parametrize(("nano", "unit"), [(False, 1000), (True, 1)])
 def test_both_byte_orders_and_both_units_of_time(order: str, nano: bool, unit: int) -> None:
     packets, remarks = read(build.pcap(PACKETS, order=order, nano=nano))
-    assert packets == [Packet(n * 1_000_000_000 + n * unit, 1, data) for n, data in enumerate(PACKETS)]
+    expected = [(n * 1_000_000_000 + n * unit, 1, data) for n, data in enumerate(PACKETS)]
+    assert [packet[:3] for packet in packets] == expected
     assert remarks == []
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 20])
+def test_a_packet_tells_where_its_record_begins(step: int) -> None:
+    capture = build.pcap(PACKETS)
+    starts = [packet.offset for packet in read(capture, step)[0]]
+    ends = [*starts[1:], len(capture)]
+    records = [capture[start:end] for start, end in zip(starts, ends, strict=True)]
+    assert [record[16:] for record in records] == PACKETS
+    assert starts[0] == 24
 
 
 @pytest.mark.parametrize("step", [1, 7, 24, 100])

@@ -24,23 +24,38 @@ def read(data: bytes, step: int = 1 << 20) -> tuple[list[Packet], list[str]]:
     return list(read_pcapng(source, remarks.append)), remarks
 
 
+def told(packets: list[Packet]) -> list[tuple[int | None, int, bytes]]:
+    """What packets hold, wherever they were."""
+    return [packet[:3] for packet in packets]
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 20])
+def test_a_packet_tells_where_its_block_begins(step: int) -> None:
+    blocks = [enhanced(b"enhanced", 1), block(5, b"statistics"), simple(b"simple"), obsolete(b"old", 7)]
+    capture = section() + interface() + b"".join(blocks)
+    found = [
+        capture[packet.offset :].startswith(blocks[number])
+        for number, packet in zip((0, 2, 3), read(capture, step)[0], strict=True)
+    ]
+    assert found == [True] * 3
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_both_byte_orders_and_all_kinds_of_packets(order: str) -> None:
     capture = section(order) + interface(order) + block(5, b"statistics", order)
     capture += enhanced(b"enhanced", 5_000_001, order) + simple(b"simple", order) + obsolete(b"old", 7, order)
     assert is_pcapng(capture[:12])
-    assert read(capture) == (
-        [Packet(5_000_001_000, 1, b"enhanced"), Packet(None, 1, b"simple"), Packet(7000, 1, b"old")],
-        [],
-    )
+    packets, remarks = read(capture)
+    assert told(packets) == [(5_000_001_000, 1, b"enhanced"), (None, 1, b"simple"), (7000, 1, b"old")]
+    assert remarks == []
 
 
 def test_a_second_section_may_have_another_byte_order_and_forgets_the_interfaces() -> None:
     first = section("<") + interface("<", link_type=113) + enhanced(b"a", 1)
     second = section(">") + interface(">", link_type=1) + enhanced(b"b", 2, ">")
-    assert read(first + second)[0] == [Packet(1000, 113, b"a"), Packet(2000, 1, b"b")]
+    assert told(read(first + second)[0]) == [(1000, 113, b"a"), (2000, 1, b"b")]
     packets, remarks = read(first + section(">") + enhanced(b"b", 2, ">"))
-    assert packets == [Packet(1000, 113, b"a")]
+    assert told(packets) == [(1000, 113, b"a")]
     assert "never described" in remarks[0]
 
 
@@ -71,16 +86,16 @@ def test_each_packet_belongs_to_its_interface() -> None:
         section() + interface(link_type=1) + interface(link_type=276, options=option(RESOLUTION, b"\x09"))
     )
     capture += enhanced(b"a", 9, number=1) + enhanced(b"b", 9, number=0) + obsolete(b"c", 9, number=1)
-    assert read(capture)[0] == [Packet(9, 276, b"a"), Packet(9000, 1, b"b"), Packet(9, 276, b"c")]
+    assert told(read(capture)[0]) == [(9, 276, b"a"), (9000, 1, b"b"), (9, 276, b"c")]
 
 
 def test_a_simple_packet_ends_at_the_snapshot_length_or_the_original_one() -> None:
     cut = section() + interface(snapshot=5) + simple(b"12345", original=900)
-    assert read(cut)[0] == [Packet(None, 1, b"12345")]
+    assert told(read(cut)[0]) == [(None, 1, b"12345")]
     padded = section() + interface(snapshot=100) + simple(b"123")
-    assert read(padded)[0] == [Packet(None, 1, b"123")]
+    assert told(read(padded)[0]) == [(None, 1, b"123")]
     unlimited = section() + interface() + simple(b"12345678", original=8)
-    assert read(unlimited)[0] == [Packet(None, 1, b"12345678")]
+    assert told(read(unlimited)[0]) == [(None, 1, b"12345678")]
 
 
 def test_a_simple_packet_without_an_interface_is_left_out() -> None:
@@ -138,7 +153,7 @@ def test_packets_before_the_damage_are_given() -> None:
 
 def test_the_number_of_interfaces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pcapng, "MAX_INTERFACES", 3)
-    assert read(section() + interface() * 3)[0] == []
+    assert told(read(section() + interface() * 3)[0]) == []
     with pytest.raises(CaptureError, match="3 interfaces"):
         read(section() + interface() * 4)
 

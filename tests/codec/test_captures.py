@@ -45,7 +45,7 @@ def streams(name: str) -> dict[tuple[int, str], bytes]:
     found: dict[tuple[int, str], bytearray] = {}
     segments, assembler = SegmentReader(), Assembler()
     with (FOLDER / f"{name}.pcapng").open("rb") as file:
-        for time, link_type, data in read_pcapng(Source(file.read), pytest.fail):
+        for time, link_type, data, _ in read_pcapng(Source(file.read), pytest.fail):
             segment = segments.read(link_type, data)
             for event in () if segment is None else assembler.feed(time, segment):
                 if isinstance(event, Data):

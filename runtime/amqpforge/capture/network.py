@@ -25,6 +25,13 @@ _IPV6_HEADER = 40
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _AUTHENTICATION, _DESTINATION = 0, 43, 44, 51, 60
 _SIZED_IN_OCTETS_8 = frozenset({_HOP_BY_HOP, _ROUTING, _DESTINATION, 135, 139, 140})  # mobility, HIP, Shim6
 
+_ETHERNET = 1
+_PLAIN_IPV4 = 0x45  # version 4, and a header of five words: no options
+_USUAL_TCP = 34  # where TCP begins in an Ethernet frame with such a header
+_FRAGMENTED = 0x3FFF  # more fragments to come, or an offset
+
+# Ethernet type, the four of `_unpack_ipv4`, addresses and ports, the three of `_unpack_tcp`
+_usual_headers = struct.Struct(">12xHBxHxxHxB2x12sIIH")
 _unpack_ethertype = struct.Struct(">H").unpack_from
 _unpack_ipv4 = struct.Struct(">BxHxxHxB").unpack_from  # version and length, total length, fragment, protocol
 _unpack_ipv6 = struct.Struct(">4xHB").unpack_from  # payload length, next header
@@ -86,6 +93,8 @@ class SegmentReader:
             self.skipped[f"packets of link type {link_type}, which is not known here"] += 1
             return None
         try:
+            if link_type == _ETHERNET and (segment := _usual(data)) is not None:
+                return segment
             start, ethertype = strip(data)
             if ethertype == _IPV4:
                 return self._ipv4(data, start)
@@ -99,7 +108,7 @@ class SegmentReader:
         version_length, total, fragment, protocol = _unpack_ipv4(data, start)
         if protocol != _TCP or version_length >> 4 != 4:
             return None
-        if fragment & 0x3FFF:  # more fragments to come, or an offset
+        if fragment & _FRAGMENTED:
             self.skipped["IP fragments of TCP segments"] += 1
             return None
         # A total length of 0 is what segmentation offload leaves in packets captured on the sending machine.
@@ -141,6 +150,24 @@ class SegmentReader:
             end - start - header,
             data[start + header : end],
         )
+
+
+def _usual(data: bytes) -> Segment | None:
+    """The segment in a packet of the form that nearly all have, which one look tells: TCP without a fault in
+    IPv4 without options in Ethernet without tags; else None.
+    """
+    if len(data) < _usual_headers.size:
+        return None
+    ethertype, version_length, total, fragment, protocol, key, sequence, acknowledgment, offset_flags = (
+        _usual_headers.unpack_from(data)
+    )
+    if ethertype != _IPV4 or version_length != _PLAIN_IPV4 or protocol != _TCP or fragment & _FRAGMENTED:
+        return None
+    start = _USUAL_TCP + (offset_flags >> 12) * 4
+    end = _USUAL_TCP - 20 + total if total else len(data)
+    if start < _USUAL_TCP + 20 or start > end:
+        return None
+    return Segment(key, sequence, acknowledgment, offset_flags & 0x3F, end - start, data[start:end])
 
 
 _Strip = Callable[[bytes], tuple[int, int]]

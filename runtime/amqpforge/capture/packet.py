@@ -17,9 +17,10 @@ class Packet(NamedTuple):
 
     `time` counts nanoseconds since 1970-01-01 00:00 UTC (None where the format has no time), `link_type` is
     the number from the LINKTYPE registry that says how `data` begins, and `data` holds what was captured,
-    perhaps less than was sent.
+    perhaps less than was sent. `offset` is where its record or block begins in the input.
     """
 
     time: int | None
     link_type: int
     data: bytes
+    offset: int

@@ -65,9 +65,8 @@ def read_pcap(source: Source, remark: Remark) -> Iterator[Packet]:
             data, position, end = source.data, 0, end - position
             if not complete:
                 break
-        yield Packet(
-            seconds * 1_000_000_000 + fraction * unit, link_type, data[position + _RECORD_HEADER : end]
-        )
+        time = seconds * 1_000_000_000 + fraction * unit
+        yield Packet(time, link_type, data[position + _RECORD_HEADER : end], source.start + position)
         position = end
     if data:
         remark(f"the file ends inside a packet record: the last {len(data)} octets are left out")

@@ -130,7 +130,7 @@ def _block(section: _Section, kind: int, data: bytes, start: int, end: int, offs
         number, high, low, captured, _ = section.packet(data, start)
         start += 20
     elif kind == _SIMPLE_PACKET:
-        return _simple_packet(section, data, start, end)
+        return _simple_packet(section, data, start, end, offset)
     elif kind == _INTERFACE:
         if len(section.interfaces) >= MAX_INTERFACES:
             raise CaptureError(f"a section with more than {MAX_INTERFACES} interfaces", offset)
@@ -145,10 +145,10 @@ def _block(section: _Section, kind: int, data: bytes, start: int, end: int, offs
         return None
     interface = section.interfaces[number]
     time = (high << 32 | low) * interface.multiplier // interface.divisor + interface.offset
-    return Packet(time, interface.link_type, data[start : start + captured])
+    return Packet(time, interface.link_type, data[start : start + captured], offset)
 
 
-def _simple_packet(section: _Section, data: bytes, start: int, end: int) -> Packet | None:
+def _simple_packet(section: _Section, data: bytes, start: int, end: int, offset: int) -> Packet | None:
     """A packet of interface 0 with no time; the snapshot length tells how much of the padded body is
     packet.
     """
@@ -157,7 +157,7 @@ def _simple_packet(section: _Section, data: bytes, start: int, end: int) -> Pack
     interface = section.interfaces[0]
     (original,) = section.trailer(data, start)
     captured = min(original, end - start - 4, interface.snapshot or original)
-    return Packet(None, interface.link_type, data[start + 4 : start + 4 + captured])
+    return Packet(None, interface.link_type, data[start + 4 : start + 4 + captured], offset)
 
 
 def _describe_interface(order: str, data: bytes, start: int, end: int, offset: int) -> _Interface:

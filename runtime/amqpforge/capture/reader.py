@@ -93,7 +93,7 @@ class CaptureReader:
         segments = SegmentReader()
         damage: CaptureError | None = None
         try:
-            for time, link_type, data in packets:
+            for time, link_type, data, _ in packets:
                 segment = segments.read(link_type, data)
                 if segment is not None:
                     for event in self._assembler.feed(time, segment):

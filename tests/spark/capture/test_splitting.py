@@ -43,6 +43,13 @@ def in_parts(path: Path, size: int, **said: str) -> tuple[int, list[Row]]:
     return len(found), ordered([row for part in reversed(rows) for row in part])
 
 
+def in_two(path: Path) -> list[Row]:
+    """The rows of a file in two parts."""
+    count, found = in_parts(path, path.stat().st_size // 2)
+    assert count == 2
+    return found
+
+
 def whole(path: Path, **said: str) -> list[Row]:
     """The rows of a file as one task has them."""
     assert len(parts(path, **said)) == 1
@@ -72,6 +79,46 @@ def test_parts_give_the_rows_of_the_whole(name: str, sections: str) -> None:
     count, found = in_parts(path, 900, sections=sections)
     assert count > 5
     assert found == whole(path, sections=sections, minPartitions="1")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "p10-rhea-proton-multi.pcap"])
+def test_of_two_parts_the_second_finds_where_it_begins(name: str, tmp_path: Path) -> None:
+    path = FOLDER / f"{name}.pcapng"
+    if name.endswith(".pcap"):
+        path = tmp_path / name
+        with (FOLDER / f"{name}ng").open("rb") as file:
+            packets = [packet.data for packet in read_pcapng(source.Source(file.read), pytest.fail)]
+        path.write_bytes(build.pcap(packets))
+    found = parts(path, maxPartitionBytes=str(path.stat().st_size // 2))
+    assert [part.state for part in found] == [None, None]  # Nobody waits for a pass over the file.
+    first, second = (len(rows_of(part, options(path))) for part in found)
+    assert first > second > 0
+    assert in_two(path) == whole(path, minPartitions="1")
+
+
+@pytest.mark.parametrize("percent", [2, 30, 50, 55, 57, 58, 59, 60, 61, 62, 63, 65, 70, 90, 99])
+def test_damage_is_told_by_one_of_two_parts(percent: int, tmp_path: Path) -> None:
+    octets = bytearray((FOLDER / "p10-rhea-proton-multi.pcapng").read_bytes())
+    path = tmp_path / "damaged.pcapng"
+    at = len(octets) * percent // 100 // 4 * 4
+    octets[at : at + 64] = bytes(range(64))
+    path.write_bytes(octets)
+    assert in_two(path) == whole(path, minPartitions="1")
+
+
+@pytest.mark.parametrize("percent", [10, 58, 62, 97])
+def test_what_is_behind_a_large_packet_is_told_by_one_of_two_parts(percent: int, tmp_path: Path) -> None:
+    """The packet, which is no segment, is where the second part would begin, and the file ends inside it or
+    the next one.
+    """
+    with (FOLDER / "p10-rmq-rhea-simple-small.pcapng").open("rb") as file:
+        packets = [packet.data for packet in read_pcapng(source.Source(file.read), pytest.fail)]
+    octets = pcapng([*packets, bytes(50_000), packets[0]])
+    path = tmp_path / "cut.pcapng"
+    path.write_bytes(octets[: len(octets) * percent // 100])
+    rows = in_two(path)
+    assert rows == whole(path, minPartitions="1")
+    assert any("ends inside a block" in str(row["_corrupt"]) for row in rows)
 
 
 @pytest.mark.parametrize("name", ["p091-pika-basic", "p091-pika-big", "p091-pika-connection-errors"])

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from amqpforge.spark.options import OptionError
 
-__all__ = ["Bounded", "Readable", "files"]
+__all__ = ["Readable", "Resumed", "files"]
 
 _MAGIC_LETTERS: Final = frozenset("*?[")
 _HIDDEN: Final = (".", "_")
@@ -52,16 +52,14 @@ def files(paths: Iterable[str], name_pattern: str | None) -> list[str]:
     return list(found)
 
 
-class Bounded:
-    """The octets of a file from one place to another, behind some others."""
+class Resumed:
+    """A reader of a file from some place on, behind what is needed of what comes before."""
 
-    __slots__ = ("_file", "_first", "_left")
+    __slots__ = ("_file", "_first")
 
-    def __init__(self, file: io.BufferedIOBase, first: bytes, start: int, end: int | None) -> None:
-        """``end``: None is the end of the file."""
+    def __init__(self, file: io.BufferedIOBase, first: bytes, start: int) -> None:
         self._file = file
         self._first = first
-        self._left = None if end is None else end - start
         file.seek(start)
 
     def read(self, limit: int) -> bytes:
@@ -69,11 +67,7 @@ class Bounded:
         if self._first:
             piece, self._first = self._first[:limit], self._first[limit:]
             return piece
-        if self._left is None:
-            return self._file.read(limit)
-        piece = self._file.read(min(limit, self._left))
-        self._left -= len(piece)
-        return piece
+        return self._file.read(limit)
 
 
 def _local(path: str) -> str:

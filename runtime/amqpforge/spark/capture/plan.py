@@ -1,8 +1,9 @@
 """From files to tasks: one pass over a large file that marks where tasks begin.
 
 The pass reads packet headers and the sizes of frames; with messages, it puts together those that several
-transfers carry, too. It ends at the last mark. A file that cannot be entered in the middle, a gzip form or
-hexadecimal text, is one task.
+transfers carry, too. It ends where the last part but one begins: over that one the task of the last part
+passes by itself, while another task decodes it. So nobody waits for a file in two parts. A file that cannot
+be entered in the middle, a gzip form or hexadecimal text, is one task.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +22,7 @@ from amqpforge.capture.errors import CaptureError
 from amqpforge.capture.reader import Format, detect
 from amqpforge.capture.source import Remark, Source, gunzip, is_gzip
 
-from .inputs import Bounded, Readable
+from .inputs import Readable, Resumed
 from .options import CaptureOptions
 from .rows import Rows
 from .walk import Walk
@@ -29,6 +31,9 @@ __all__ = ["Part", "batches", "tasks"]
 
 _LEAST_PART: Final = 4 * 1024 * 1024
 """Octets of a file that are worth a task of their own."""
+
+_PASSING: Final = 1 / 3
+"""What passing over octets takes of what decoding them takes."""
 
 _SMALL_STATE: Final = 256 * 1024
 _TRIES: Final = 16
@@ -43,20 +48,21 @@ _SPLITTABLE: Final = frozenset(("pcap", "pcapng", "raw"))
 
 
 class Part(NamedTuple):
-    """A part of a file.
+    """A part of a file: packets, or pieces of a dump, that begin at `since` or later, and before `until`.
 
-    `first` is what a reader needs of the beginning of the file, `state` the pickled `Walk`; None at the
-    beginning. `end` is None where the file ends. `packed`: the file is a gzip form, and the places are those
-    in it.
+    It is read from `start` on, where a place was marked, behind `first`, what a reader needs of the beginning
+    of the file; `state` is the pickled `Walk` there, None at the beginning. `since` is 0 where all is wanted
+    from there on, `until` None where the file ends. `packed`: the file is a gzip form.
     """
 
     path: str
     form: Format
     packed: bool
     start: int
-    end: int | None
     first: bytes
     state: bytes | None
+    since: int
+    until: int | None
 
 
 def tasks(paths: list[str], options: CaptureOptions) -> list[list[Part]]:
@@ -92,9 +98,9 @@ def batches(part: Part, options: CaptureOptions) -> Iterator[Any]:
     else:
         walk = cloudpickle.loads(zlib.decompress(part.state))
     with Path(part.path).open("rb") as file:
-        bounded = Bounded(file, part.first, part.start, part.end)
-        source = _source(bounded, part.packed, walk.remark)
-        yield from walk.rows(source, part.form, rows, is_last=part.end is None)
+        source = _source(Resumed(file, part.first, part.start), part.packed, walk.remark)
+        source.start = part.start - len(part.first)
+        yield from walk.rows(source, part.form, rows, since=part.since, until=part.until)
 
 
 def _beginning(options: CaptureOptions) -> Walk:
@@ -118,16 +124,16 @@ def _parts(path: str, size: int, count: int, options: CaptureOptions) -> list[Pa
             except CaptureError as error:
                 hint = "choose the files of a folder with the option 'pathGlobFilter'"
                 raise CaptureError(f"{path}: {error.reason}; {hint}") from None
-        whole = Part(path, form, packed, 0, None, b"", None)
+        parts = [Part(path, form, packed, 0, b"", None, 0, None)]
         if packed or form not in _SPLITTABLE or count < 2:
-            return [whole]
+            return parts
+        *wanted, last = [round(size * number / (count - _PASSING)) for number in range(1, count)]
         file.seek(0)
-        marks = _marks(file, form, [size * number // count for number in range(1, count)], options)
-    parts = [whole]
-    for place, first, state in marks:
-        parts[-1] = parts[-1]._replace(end=place)
-        parts.append(Part(path, form, packed, place, None, first, state))
-    return parts
+        for place, first, state in _marks(file, form, wanted, options):
+            parts[-1] = parts[-1]._replace(until=place)
+            parts.append(Part(path, form, packed, place, first, state, 0, None))
+    since = max(last, parts[-1].start + 1)
+    return [*parts[:-1], parts[-1]._replace(until=since), parts[-1]._replace(since=since)]
 
 
 def _marks(
@@ -150,11 +156,9 @@ def _marks(
             tries = 0
         return len(found) == len(wanted)
 
-    try:
-        for _ in walk.rows(_Marking(file, form, mark), form, None, is_last=False):
-            pass
-    except _AllMarked:
-        pass
+    if wanted:
+        with suppress(_AllMarked):
+            walk.follow(_Marking(file, form, mark), form)
     return found
 
 

@@ -9,6 +9,7 @@ find.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from amqpforge.capture.dialects import MAGIC
@@ -75,31 +76,51 @@ class Walk:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_rows": None, "_flows": {}}
 
-    def rows(self, source: Source, form: Format, rows: Rows | None, *, is_last: bool) -> Iterator[Any]:
-        """Go on with what `source` has, to its end, and yield record batches of what is found.
+    def rows(
+        self, source: Source, form: Format, rows: Rows, *, since: int, until: int | None
+    ) -> Iterator[Any]:
+        """Go on with what `source` has, and yield record batches of what is found in a part of it.
 
         Args:
             source: the octets of the file from this place on, behind what a reader needs of its beginning.
             form: of the file.
-            rows: makes the batches; None: nothing is yielded, what is found is only passed.
-            is_last: whether the file ends there.
+            rows: makes the batches.
+            since: packets, and pieces of a dump, that begin before this place are followed only; 0: none.
+            until: those that begin there or later are of another part; None: all are of this one.
         """
-        self._rows = rows
-        self._connect(rows)
-        steps = self._packets(source, form, is_last) if form in PACKET_READERS else self._dump(source, form)
+        remarks: list[str] = []
+        self._lead_to(rows if since == 0 else None)
         damage: CaptureError | None = None
         try:
-            for octets in steps:
-                if rows is not None and rows.is_full(octets):
+            for place, octets in self._steps(source, form, remarks.append):
+                if until is not None and place >= until:
+                    break
+                if self._rows is None:
+                    if place >= since:
+                        self._lead_to(rows)
+                elif rows.is_full(octets):
                     yield from rows.batches()
         except CaptureError as error:
             damage = error
-        if is_last or damage is not None:
+        if self._rows is None and (damage is not None or until is not None):
+            return  # Whatever is wrong there is in another part.
+        self._lead_to(rows)
+        rows.packet = None  # What shows only now came with no packet.
+        if until is None:
+            for text in remarks:
+                self.remark(text)
+        if until is None or damage is not None:
             self._finish(form)
         if damage is not None:
             self.remark(str(damage))
-        if rows is not None:
-            yield from rows.batches()
+        yield from rows.batches()
+
+    def follow(self, source: Source, form: Format) -> None:
+        """Go on with what `source` has, to its end or where the file is damaged; nobody wants rows of it."""
+        self._lead_to(None)
+        with suppress(CaptureError):
+            for _ in self._steps(source, form, _ignore):
+                pass
 
     def remark(self, text: str) -> None:
         """Something is odd about the file as a whole: a row without a stream."""
@@ -108,36 +129,36 @@ class Walk:
 
     # --- packets and pieces ---
 
-    def _packets(self, source: Source, form: Format, is_last: bool) -> Iterator[int]:
+    def _steps(self, source: Source, form: Format, remark: Remark) -> Iterator[tuple[int, int]]:
+        """Take one packet or piece after the other; tells before where each begins, and its octets."""
+        return self._packets(source, form, remark) if form in PACKET_READERS else self._dump(source, form)
+
+    def _packets(self, source: Source, form: Format, remark: Remark) -> Iterator[tuple[int, int]]:
         read, feed, take = self._segments.read, self._assembler.feed, self._event
-        remark = self.remark if is_last else _ignore
-        rows = self._rows
-        for time, link_type, data in PACKET_READERS[form](source, remark):
+        for time, link_type, data, offset in PACKET_READERS[form](source, remark):
+            yield offset, len(data)
             self.packets += 1
             segment = read(link_type, data)
             if segment is not None:
                 events = feed(time, segment)
                 if events:
-                    if rows is not None:
-                        rows.packet = self.packets
+                    if self._rows is not None:
+                        self._rows.packet = self.packets
                     for event in events:
                         take(event)
-                    yield len(data)
 
-    def _dump(self, source: Source, form: Format) -> Iterator[int]:
+    def _dump(self, source: Source, form: Format) -> Iterator[tuple[int, int]]:
         read = unhex(source.read) if form == "hex" else source.read
         connection = self._connections.get(0) or self._connection(0, beginning=False)
         way = self._way = (0, self._direction)
         self._outlet.origin = (0, None, None, None, None, self._direction)
         while piece := read(_PIECE):
+            yield self.offset, len(piece)
             self._records(connection.data(way[1], self.offset, None, piece))
             self.offset += len(piece)
-            yield len(piece)
 
     def _finish(self, form: Format) -> None:
-        """The file is over: what shows only now came with no packet."""
-        if self._rows is not None:
-            self._rows.packet = None
+        """The file is over."""
         if form in PACKET_READERS:
             for event in self._assembler.finish():
                 self._event(event)
@@ -196,8 +217,9 @@ class Walk:
 
     # --- what is found ---
 
-    def _connect(self, rows: Rows | None) -> None:
-        """Lead the frames of AMQP 1.0 to `rows`, and the joiner."""
+    def _lead_to(self, rows: Rows | None) -> None:
+        """Lead what is found to `rows`, and the joiner."""
+        self._rows = rows
         outlet, joiner = self._outlet, self._joiner
         extend = None if rows is None else rows.extend
 
