@@ -79,7 +79,7 @@ async def prepare(broker: Broker, xid: str, key: str) -> Taker:
     taker = Taker(place.queue("in"))
     transaction = place.traffic.transaction()
     transaction.publish(a_message("result", key), None)
-    transaction.settle(place.queue("in"), taker.entries[0], taker, ACCEPTED)
+    transaction.settle(place.queue("in"), taker.entries[:1], taker, ACCEPTED)
     assert await asked(lambda told: place.prepared.prepare(transaction, xid, told)) is None
     return taker
 
@@ -129,7 +129,7 @@ async def test_what_a_branch_holds_is_its_own(tmp_path: Path) -> None:
     async with a_broker(tmp_path) as broker:
         taker = await prepare(broker, "one", "out")
         place = host(broker)
-        place.traffic.settle(place.queue("in"), taker.entries[0], taker, RELEASED)
+        place.traffic.settle(place.queue("in"), taker.entries[:1], taker, RELEASED)
         assert counts(broker) == [(0, 1), (0, 0)]
         with pytest.raises(PreconditionFailed, match="prepared already"):
             place.prepared.prepare(place.traffic.transaction(), "one", lambda _: None)
@@ -144,7 +144,7 @@ async def test_what_could_not_be_committed_is_not_prepared(tmp_path: Path) -> No
         place = host(broker)
         taker = await prepare(broker, "one", "out")
         transaction = place.traffic.transaction()
-        transaction.settle(place.queue("in"), taker.entries[0], taker, ACCEPTED)
+        transaction.settle(place.queue("in"), taker.entries[:1], taker, ACCEPTED)
         with pytest.raises(PreconditionFailed, match="taken back"):
             place.prepared.prepare(transaction, "two", lambda _: None)
         assert place.prepared.xids == ["one"]

@@ -307,7 +307,7 @@ def test_a_prepared_transaction_that_cannot_be_committed_can_be_later() -> None:
     holder = _Holder(source)
     place.settle()
     transaction = place.host.traffic.transaction()
-    transaction.settle(source, holder.entries[0], holder, ACCEPTED)
+    transaction.settle(source, holder.entries[:1], holder, ACCEPTED)
     transaction.publish(Message(FORM, b"\x00\x53\x75\xa0\x01b", key="to", durable=True), None)
     told: list[BrokerError | None] = []
     place.host.prepared.prepare(transaction, "x", told.append)

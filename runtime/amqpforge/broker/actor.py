@@ -9,7 +9,7 @@ from .errors import LimitExceeded, NotFound
 from .exchanges import Binding, Chain, DestinationKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .access import Access
     from .core import Told
@@ -161,17 +161,17 @@ class Actor:
     def settle(
         self,
         queue: Queue,
-        entry: Entry,
+        entries: Iterable[Entry],
         consumer: Consumer,
         outcome: Outcome,
         told: Told | None = None,
         transaction: Transaction | None = None,
     ) -> None:
-        """A consumer says what became of a message that it holds."""
+        """A consumer says what became of messages that it holds: the same of all of them."""
         if transaction is not None:
-            transaction.settle(queue, entry, consumer, outcome)
+            transaction.settle(queue, entries, consumer, outcome)
         else:
-            self.host.traffic.settle(queue, entry, consumer, outcome, told)
+            self.host.traffic.settle(queue, entries, consumer, outcome, told)
 
     def transaction(self) -> Transaction:
         """Work that becomes true as a whole, or not at all."""

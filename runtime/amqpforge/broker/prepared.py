@@ -130,7 +130,7 @@ class Prepared:
         branch = self._branch(xid)
         del self._branches[xid]
         for queue, entry, _ in list(branch.retirements):
-            queue.settle(entry, branch, RELEASED)
+            queue.settle((entry,), branch, RELEASED)
         self._host.undefine(KIND, xid)
         self._host.core.barrier(told)
 

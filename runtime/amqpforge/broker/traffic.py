@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
@@ -79,13 +79,13 @@ class Traffic:
     def settle(
         self,
         queue: Queue,
-        entry: Entry,
+        entries: Iterable[Entry],
         consumer: Consumer,
         outcome: Outcome,
         told: Told | None = None,
     ) -> None:
-        """A consumer says what became of a message that it holds; ``told`` once that is safe."""
-        queue.settle(entry, consumer, outcome)
+        """A consumer says what became of messages that it holds; ``told`` once that is safe."""
+        queue.settle(entries, consumer, outcome)
         if told is not None:
             self.core.going().told.append(told)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -55,9 +55,9 @@ class Transaction:
         self._octets += octets
         self._traffic.core.bodies.come(octets)
 
-    def settle(self, queue: Queue, entry: Entry, consumer: Consumer, outcome: Outcome) -> None:
-        """A consumer says with the transaction what became of a message that it holds."""
-        self.outcomes.append((queue, entry, consumer, outcome))
+    def settle(self, queue: Queue, entries: Iterable[Entry], consumer: Consumer, outcome: Outcome) -> None:
+        """A consumer says with the transaction what became of messages that it holds."""
+        self.outcomes += [(queue, entry, consumer, outcome) for entry in entries]
 
     def check(self) -> None:
         """Whether all of it can become true now.

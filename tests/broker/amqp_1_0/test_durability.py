@@ -90,20 +90,25 @@ def test_a_durable_message_is_accepted_once_it_is_safe_and_not_before() -> None:
     assert peer.bodies(receiver) == ["safe"]
 
 
-def test_an_outcome_that_the_client_waits_for_is_settled_once_it_is_safe() -> None:
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_outcome_that_the_client_waits_for_is_settled_once_it_is_safe(count: int) -> None:
     store = KeepingStore()
     ground = a_lasting(store)
     peer = ground.peer()
-    peer.send(peer.sender("q"), Message("m", durable=True))
-    receiver = peer.receiver("q", rcv_settle_mode=ReceiverSettleMode.SECOND, credit=1, auto_settle=False)
-    (delivery,) = peer.got(receiver)
+    sender = peer.sender("q")
+    for _ in range(count):
+        peer.send(sender, Message("m", durable=True))
+    receiver = peer.receiver("q", rcv_settle_mode=ReceiverSettleMode.SECOND, credit=count, auto_settle=False)
+    deliveries = peer.got(receiver)
     store.is_slow = True
-    delivery.update(Accepted())
+    for delivery in deliveries:
+        delivery.update(Accepted())
     ground.run()
-    assert not delivery.remote_settled
+    assert [delivery.remote_settled for delivery in deliveries] == [False] * count
     store.sync()
     ground.run()
-    assert delivery.remote_settled
+    assert [delivery.remote_settled for delivery in deliveries] == [True] * count
+    assert restarted(ground, store).host.queues["q"].ready == 0
 
 
 @pytest.mark.parametrize("is_told_before", [True, False])

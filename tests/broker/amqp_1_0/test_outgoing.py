@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from amqpforge.broker.amqp_1_0.form import FORM
 from amqpforge.broker.message import Message as StoredMessage
 from amqpforge.broker.settings import QueueSettings
+from amqpforge.engine.sender import Sender
 from amqpforge.message import Message
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
@@ -26,6 +28,7 @@ from amqpforge_protocol.amqp_1_0 import (
     StdDistMode,
     Symbol,
 )
+from tests.broker.queues.test_work import calls
 
 from .ground import Ground, a_ground
 from .peer import Peer, condition_of, message_of
@@ -378,6 +381,76 @@ def test_in_settle_mode_second_the_broker_settles_once_the_outcome_is_safe() -> 
     ground.run()
     assert delivery.remote_settled
     assert states(ground) == []
+
+
+def test_outcomes_that_come_together_hold_each_for_its_message() -> None:
+    ground, peer = a_queue(*range(8))
+    receiver = peer.receiver("q", rcv_settle_mode=ReceiverSettleMode.SECOND, credit=8, auto_settle=False)
+    deliveries = peer.got(receiver)
+    outcomes: list[Any] = [Accepted(), Accepted(), Released(), Accepted(), Rejected(), *[Accepted()] * 2]
+    for delivery, outcome in zip(deliveries, outcomes, strict=False):
+        delivery.update(outcome)
+    ground.run()
+    queue = ground.host.queues["q"]
+    assert (queue.counters.accepted, queue.counters.rejected) == (5, 1)
+    assert [delivery.remote_settled for delivery in deliveries] == [True] * 7 + [False]
+    assert [delivery.remote_state for delivery in deliveries[:7]] == outcomes
+    assert (queue.ready, queue.unacknowledged) == (1, 1)
+    assert peer.bodies(peer.receiver("q", "other", credit=8)) == [2]
+
+
+def test_what_is_accepted_and_settled_at_once_is_so_once() -> None:
+    ground, peer = a_queue(*range(4))
+    receiver = peer.receiver("q", credit=4)
+    deliveries = peer.got(receiver)
+    for delivery in deliveries:
+        delivery.update(Accepted())
+    peer.engine.sessions[0].tell_gathered()
+    for delivery in deliveries[1:3]:
+        delivery.settle()
+    ground.run()
+    assert ground.host.queues["q"].counters.accepted == 4
+    assert states(ground) == []
+    (sender,) = [known.link for known in peer.head.links if isinstance(known.link, Sender)]
+    assert sender.unsettled == {}
+    assert all(delivery.settled or delivery.remote_settled for delivery in deliveries)
+
+
+def test_what_is_accepted_of_copies_is_settled_and_stays() -> None:
+    ground, peer = a_queue("a", "b")
+    receiver = peer.receiver(
+        source=Source(address="q", distribution_mode=COPY),
+        rcv_settle_mode=ReceiverSettleMode.SECOND,
+        credit=2,
+        auto_settle=False,
+    )
+    deliveries = peer.got(receiver)
+    for delivery in deliveries:
+        delivery.update(Accepted())
+    ground.run()
+    assert [delivery.remote_settled for delivery in deliveries] == [True, True]
+    assert states(ground) == [MessageState.AVAILABLE] * 2
+
+
+@pytest.mark.parametrize(("mode", "most"), [(ReceiverSettleMode.FIRST, 36), (ReceiverSettleMode.SECOND, 45)])
+def test_the_work_of_a_message_that_is_accepted_with_others(mode: ReceiverSettleMode, most: int) -> None:
+    """Calls are counted, with a share of those that decode and encode frames; alone it takes hundreds."""
+    ground, peer = a_queue(*range(100))
+    receiver = peer.receiver("q", rcv_settle_mode=mode, credit=100, auto_settle=False)
+    for delivery in peer.got(receiver):
+        delivery.update(Accepted(), settled=mode is ReceiverSettleMode.FIRST)
+    counted = calls(partial(_settled, ground, peer, peer.engine.data_to_send(0.0)))
+    assert states(ground) == []
+    assert counted < most * 100
+
+
+def _settled(ground: Ground, peer: Peer, octets: bytes) -> None:
+    """What the broker does with outcomes, to the last octet of its answer."""
+    peer.head.engine.receive(octets, 0.0)
+    for event in peer.head.engine.events():
+        peer.head.on_event(event)
+    ground.advance(0)
+    peer.head.engine.data_to_send(0.0)
 
 
 def test_a_message_that_is_too_large_for_one_receiver_goes_to_another() -> None:

@@ -130,7 +130,7 @@ class Taker(Consumer):
         self.credit -= 1
         self.got.append(entry.message.id)
         if self.at_once is not None:
-            self.queue.settle(entry, self, self.at_once)
+            self.queue.settle((entry,), self, self.at_once)
         else:
             self.entries.append(entry)
 
@@ -148,7 +148,7 @@ class Taker(Consumer):
 
     def settle(self, outcome: Outcome = ACCEPTED, at: int = 0) -> None:
         """Settle one of the messages that it has not settled."""
-        self.queue.settle(self.entries.pop(at), self, outcome)
+        self.queue.settle((self.entries.pop(at),), self, outcome)
 
 
 def a_queue(

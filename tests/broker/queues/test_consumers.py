@@ -98,7 +98,7 @@ def test_a_consumer_chooses_when_a_message_leaves() -> None:
     for taker in (at_once, later):
         queue.detach(taker)
         for entry in taker.entries:
-            queue.settle(entry, taker, RELEASED)
+            queue.settle((entry,), taker, RELEASED)
     assert Taker(queue).got == [2]
 
 

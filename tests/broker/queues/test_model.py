@@ -281,6 +281,18 @@ class Programs(RuleBasedStateMachine):
         self.queue.apply(settlement)
         self.settled_down()
 
+    @precondition(lambda self: any(taker.entries for taker in self.takers))
+    @rule(data=st.data())
+    def accept_some(self, data: st.DataObject) -> None:
+        taker = data.draw(st.sampled_from([taker for taker in self.takers if taker.entries]))
+        some = data.draw(st.lists(st.sampled_from(taker.entries), min_size=1, max_size=3, unique=True))
+        if not taker.is_browser:
+            for entry in some:
+                self.model.settle(self.held(entry.message.id), ACCEPTED)
+        taker.entries[:] = [entry for entry in taker.entries if entry not in some]
+        self.queue.settle(some, taker, ACCEPTED)
+        self.settled_down()
+
     @precondition(lambda self: self.takers)
     @rule(data=st.data())
     def detach(self, data: st.DataObject) -> None:
@@ -295,7 +307,7 @@ class Programs(RuleBasedStateMachine):
             if not taker.is_browser:
                 self.model.settle(self.held(entry.message.id), RELEASED)
                 self.model.sweep()
-            self.queue.settle(entry, taker, RELEASED)
+            self.queue.settle((entry,), taker, RELEASED)
             self.settled_down()
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 7.0]))

@@ -100,7 +100,7 @@ def test_browsers_get_each_message_once_and_change_nothing() -> None:
     assert [browser.got for browser in browsers] == [[1, 2, 3]] * 2
     for browser in browsers:
         for entry, outcome in zip(list(browser.entries), itertools.cycle(OUTCOMES), strict=False):
-            queue.settle(entry, browser, outcome)
+            queue.settle((entry,), browser, outcome)
     assert (queue.ready, queue.unacknowledged) == (2, 1)
     assert [entry.state.name for entry in queue] == ["ACQUIRED", "AVAILABLE", "AVAILABLE"]
     mover.settle(RELEASED)
@@ -148,12 +148,12 @@ def test_what_comes_after_the_queue_took_a_message_back_changes_nothing() -> Non
     clock.advance(10)
     assert one.withdrawn == [1]
     other = Taker(queue)
-    queue.settle(entry, one, ACCEPTED)
+    queue.settle((entry,), one, ACCEPTED)
     assert entry.holder is other
     other.settle(ACCEPTED)
     for outcome in OUTCOMES:
-        queue.settle(entry, other, outcome)
-        queue.settle(entry, one, outcome)
+        queue.settle((entry,), other, outcome)
+        queue.settle((entry,), one, outcome)
     assert entry.state is MessageState.ARCHIVED
     assert (queue.counters.accepted, hooks.dead, hooks.forgotten) == (1, [], [1])
 
@@ -347,6 +347,29 @@ def test_without_a_dead_letter_exchange_they_are_dropped() -> None:
     assert hooks.dead == []
     assert hooks.forgotten == [1, 2]
     assert queue.counters.dropped == 2
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_one_outcome_of_several_messages_is_theirs_one_after_the_other(outcome: Outcome) -> None:
+    """Of what the consumer does not hold, or has settled, nothing becomes otherwise."""
+    found = []
+    for is_at_once in (True, False):
+        hooks = Hooked()
+        queue = a_queue(
+            hooks=hooks, durable=True, delivery_limit=2, dead_letter_exchange="dead", acquisition_timeout=9.0
+        )
+        entries = put(queue, *range(1, 7), durable=True)
+        other, one = Taker(queue, 1), Taker(queue, 4)
+        queue.settle(entries[1:2], one, ACCEPTED)
+        queue.settle(entries[2:3], one, modified(delivery_failed=True, annotations=b"a"))
+        one.got.clear()
+        for some in [entries] if is_at_once else [[entry] for entry in entries]:
+            queue.settle(some, one, outcome)
+        known = [(entry.state, entry.holder is one, entry.delivery_count) for entry in entries]
+        assert (known[0][0], entries[0].holder) == (MessageState.ACQUIRED, other)
+        left = [entry.message.id for entry in queue]
+        found.append((known, left, one.got, queue.counters, queue.bytes, hooks.noted.operations, hooks.dead))
+    assert found[0] == found[1]
 
 
 # --- what is true only with its unit

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from amqpforge.broker.errors import BrokerError, StoreError
 from amqpforge.broker.logs import Event
 from amqpforge.broker.queues import ACCEPTED, REJECTED, RELEASED, Consumer, Outcome, modified
 from amqpforge.engine.delivery import is_terminal
+from amqpforge.engine.dispositions import settle
 from amqpforge.engine.sender import Sender
 from amqpforge_protocol.amqp_1_0 import (
     Accepted,
@@ -31,6 +33,8 @@ from .form import depart, merged, opened
 from .links import BrokerLink
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from amqpforge.broker.core import Told
     from amqpforge.broker.queues import Condition, Entry, Queue
     from amqpforge.engine.delivery import OutgoingDelivery
@@ -47,6 +51,7 @@ _log = logging.getLogger("amqpforge.broker.amqp_1_0")
 
 _RELEASED: Final = Released()
 _ACCEPTED: Final = Accepted()
+_NOT_SENT: Final = OutgoingDeliveryState.NOT_SENT
 _TOO_LARGE: Final = modified(undeliverable_here=True)
 _LOOKS: Final = 500
 """Messages that a queue has dealt with for sure, when it has left off to go on a moment later."""
@@ -145,7 +150,7 @@ class Outgoing(BrokerLink, Consumer):
             message_format, octets = self._octets(entry)
         except StoreError as error:
             if not self._copies:
-                self._tell_queue(entry, RELEASED)
+                self._tell_queue((entry,), RELEASED)
             self.close(AmqpError.INTERNAL_ERROR, str(error))
             return
         except DecodeError as error:
@@ -156,7 +161,7 @@ class Outgoing(BrokerLink, Consumer):
         most = remote.max_message_size if remote is not None else None
         if most and len(octets) > most:
             if not self._copies:
-                self._tell_queue(entry, _TOO_LARGE)
+                self._tell_queue((entry,), _TOO_LARGE)
             return
         transaction = self._acquires_in
         if transaction is not None and not self._copies:
@@ -167,7 +172,7 @@ class Outgoing(BrokerLink, Consumer):
             delivery.context = entry
             self._deliveries[entry] = delivery
         elif not self._copies:  # Sent settled: whatever becomes of it, it is not sent again.
-            self._tell_queue(entry, ACCEPTED)
+            self._tell_queue((entry,), ACCEPTED)
         self.head.stir()
 
     def _refuse_damaged(self, entry: Entry, error: DecodeError) -> None:
@@ -175,7 +180,7 @@ class Outgoing(BrokerLink, Consumer):
         text = "a message that the store has is damaged, and cannot be delivered"
         _log.error(Event(text, queue=self.queue.name, message=entry.message.id, reason=error))
         if not self._copies:
-            self._tell_queue(entry, REJECTED)
+            self._tell_queue((entry,), REJECTED)
 
     def _octets(self, entry: Entry) -> tuple[int, bytes]:
         """What goes out of a message, and in which format.
@@ -212,7 +217,7 @@ class Outgoing(BrokerLink, Consumer):
             return
         delivery.context = None
         if delivery.progress is OutgoingDeliveryState.SENT:
-            self._settle(delivery, _RELEASED)
+            self._settle((delivery,), _RELEASED)
         elif not delivery.settled:
             delivery.abort()
         self.head.stir()
@@ -265,65 +270,74 @@ class Outgoing(BrokerLink, Consumer):
         self.head.stir()
 
     def on_updates(self, deliveries: list[OutgoingDelivery]) -> None:
-        """The client has told the state of deliveries, or settled them."""
+        """The client has told the state of deliveries, or settled them. Nearly all of them it has accepted,
+        many in a row: these are concluded together.
+        """
         was_full = len(self._deliveries) >= self._most_unsettled
-        for delivery in deliveries:
-            entry: Entry | None = delivery.context
-            state = delivery.remote_state
-            if entry is None:
-                if delivery.remote_settled and not delivery.settled:  # An outcome was told before.
-                    self.sender.settle(delivery)
-            elif type(state) is TransactionalState and not is_terminal(delivery.state):
-                self._enlist(delivery, entry, state)
-            elif type(state) is Accepted and delivery.state is None:  # as nearly all
-                self._conclude(delivery, entry, state)
-            elif delivery.remote_settled or delivery.settled or is_terminal(state):
-                self._conclude(delivery, entry, self._outcome(delivery))
+        for are_accepted, row in groupby(deliveries, _is_accepted):
+            if are_accepted:
+                self._conclude({delivery.context: delivery for delivery in row}, _ACCEPTED, ACCEPTED)
+            else:
+                for delivery in row:
+                    self._on_update(delivery)
         if was_full:
             self.queue.wake(self)
 
-    def _conclude(self, delivery: OutgoingDelivery, entry: Entry, outcome: AnyOutcome) -> None:
-        """A delivery has its outcome."""
-        delivery.context = None
-        del self._deliveries[entry]
-        if delivery.settled or delivery.remote_settled:
-            if not delivery.settled:
+    def _on_update(self, delivery: OutgoingDelivery) -> None:
+        entry: Entry | None = delivery.context
+        state = delivery.remote_state
+        if entry is None:
+            if delivery.remote_settled and not delivery.settled:  # An outcome was told before.
                 self.sender.settle(delivery)
-            if not self._copies:
-                self._tell_queue(entry, self._said(entry, outcome))
-        elif self._copies:
-            self._settle(delivery, outcome)
+        elif type(state) is TransactionalState and not is_terminal(delivery.state):
+            self._enlist(delivery, entry, state)
+        elif delivery.remote_settled or delivery.settled or is_terminal(state):
+            outcome = self._outcome(delivery)
+            self._conclude({entry: delivery}, outcome, self._said(entry, outcome))
+
+    def _conclude(
+        self, deliveries: dict[Entry, OutgoingDelivery], outcome: AnyOutcome, said: Outcome
+    ) -> None:
+        """Deliveries have their outcome, all the same; ``said``: as the queue knows it."""
+        waiting: list[OutgoingDelivery] = []
+        for entry, delivery in deliveries.items():
+            delivery.context = None
+            del self._deliveries[entry]
+            if not (delivery.settled or delivery.remote_settled):
+                waiting.append(delivery)
+            elif not delivery.settled:
+                self.sender.settle(delivery)
+        if self._copies:
+            self._settle(waiting, outcome)
         else:
-            done = partial(self._safe, delivery, outcome)
-            self._tell_queue(entry, self._said(entry, outcome), done)
+            self._tell_queue(deliveries, said, partial(self._safe, waiting, outcome) if waiting else None)
         if self.node is not None:
             self.node.look()
 
     def _tell_queue(
         self,
-        entry: Entry,
+        entries: Iterable[Entry],
         outcome: Outcome,
         told: Told | None = None,
         transaction: OpenTransaction | None = None,
     ) -> None:
         work = None if transaction is None else transaction.work
-        self.actor.settle(self.queue, entry, self, outcome, told, work)
+        self.actor.settle(self.queue, entries, self, outcome, told, work)
 
-    def _safe(self, delivery: OutgoingDelivery, outcome: AnyOutcome, refused: BrokerError | None) -> None:
+    def _safe(
+        self, deliveries: list[OutgoingDelivery], outcome: AnyOutcome, refused: BrokerError | None
+    ) -> None:
         """An outcome that the client waits for is safe; what cannot be made safe stays unsettled."""
         if refused is None:
-            self._settle(delivery, outcome)
+            self._settle(deliveries, outcome)
             self.head.stir()
 
-    def _settle(self, delivery: OutgoingDelivery, outcome: AnyOutcome) -> None:
-        """Tell the client that a delivery is settled; one that waits to be sent anew is not sent."""
-        if delivery.settled:
-            return
-        if delivery.progress is OutgoingDeliveryState.NOT_SENT:
-            delivery.abort()
-        else:
-            told = outcome if delivery.state is None and self.sender.can_tell(outcome) else None
-            delivery.update(told, settled=True)
+    def _settle(self, deliveries: Sequence[OutgoingDelivery], outcome: AnyOutcome) -> None:
+        """Tell the client that deliveries are settled; one that waits to be sent anew is not sent."""
+        for delivery in deliveries:
+            if delivery.progress is _NOT_SENT and not delivery.settled:
+                delivery.abort()
+        settle(deliveries, outcome)
 
     def _outcome(self, delivery: OutgoingDelivery, *, at_end: bool = False) -> AnyOutcome:
         """The outcome of a delivery; without one the source's default applies, also when the source goes
@@ -373,7 +387,7 @@ class Outgoing(BrokerLink, Consumer):
         del self._deliveries[entry]
         if not self._copies:
             said = self._said(entry, outcome)
-            self._tell_queue(entry, said, None, transaction)
+            self._tell_queue((entry,), said, None, transaction)
         self._note(transaction, delivery, entry, outcome)
 
     def _note(
@@ -392,7 +406,7 @@ class Outgoing(BrokerLink, Consumer):
         state = TransactionalState(txn_id=TransactionId(transaction.id))
         delivery = self.sender.send(octets, message_format=message_format, state=state)
         if delivery.settled:
-            self._tell_queue(entry, ACCEPTED, None, transaction)
+            self._tell_queue((entry,), ACCEPTED, None, transaction)
             self._note(transaction, delivery, entry, _ACCEPTED)
         else:
             delivery.context = entry
@@ -409,13 +423,13 @@ class Outgoing(BrokerLink, Consumer):
         """The transaction that a message was acquired in is undone."""
         if self._deliveries.get(entry) is delivery:
             self.withdraw(entry)
-            self._tell_queue(entry, RELEASED)
+            self._tell_queue((entry,), RELEASED)
 
     def retired(self, delivery: OutgoingDelivery, outcome: AnyOutcome) -> None:
         """The transaction that an outcome is part of is committed."""
         if delivery.remote_settled and not delivery.settled:
             self.sender.settle(delivery)
-        self._settle(delivery, outcome)
+        self._settle((delivery,), outcome)
 
     def restored(self, delivery: OutgoingDelivery, entry: Entry) -> None:
         """The transaction that an outcome is part of is undone: the client has the message still, unless it
@@ -425,8 +439,8 @@ class Outgoing(BrokerLink, Consumer):
             if delivery.remote_settled and not delivery.settled:
                 self.sender.settle(delivery)
             if not self._copies:
-                self._tell_queue(entry, RELEASED)
-            self._settle(delivery, _RELEASED)
+                self._tell_queue((entry,), RELEASED)
+            self._settle((delivery,), _RELEASED)
         else:
             delivery.remote_state = None
             delivery.context = entry
@@ -439,7 +453,13 @@ class Outgoing(BrokerLink, Consumer):
             delivery.context = None
             if not self._copies:
                 said = self._said(entry, self._outcome(delivery, at_end=True))
-                self._tell_queue(entry, said)
+                self._tell_queue((entry,), said)
+
+
+def _is_accepted(delivery: OutgoingDelivery) -> bool:
+    """Whether the client has accepted a delivery that had no outcome."""
+    is_open = delivery.context is not None and delivery.state is None
+    return is_open and type(delivery.remote_state) is Accepted
 
 
 def _with_transactions(sender: Sender) -> TransactionalFlow:

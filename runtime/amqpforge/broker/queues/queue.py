@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Queue"]
 
+# To look up a member of an enumeration takes as long as several calls: here are those that all messages need.
+_ACCEPTED: Final = MessageEvent.ACCEPTED
+_ACQUIRE: Final = MessageEvent.ACQUIRE
+_ARCHIVED: Final = MessageState.ARCHIVED
+_REJECT: Final = Overflow.REJECT
+
 _AT_ONCE: Final = 1000
 """Messages that are given up, or taken back, in one go; the rest follows a moment later."""
 
@@ -136,7 +142,7 @@ class Queue:
             NotFound: the queue was deleted.
         """
         self._check_existence()
-        if self.settings.overflow is not Overflow.REJECT:
+        if self.settings.overflow is not _REJECT:
             return
         most = self.settings.max_length
         if most is not None and len(self._stock) + self._pending.count >= most:
@@ -229,7 +235,7 @@ class Queue:
         self._dispatcher.came()
         if entry.expires_at is not None:
             self._expiry.add(entry.expires_at, key)
-        if self.settings.overflow is not Overflow.REJECT:
+        if self.settings.overflow is not _REJECT:
             self._trim()
 
     def _trim(self) -> None:
@@ -329,7 +335,7 @@ class Queue:
         if entry.expires_at is not None and entry.expires_at < self._clock.now():
             self._give_up(entry, Death.EXPIRED)
             return False
-        entry.move(MessageEvent.ACQUIRE)
+        entry.move(_ACQUIRE)
         self._stock.acquire(entry)
         entry.holder = consumer
         self._locks.add(entry)
@@ -339,15 +345,18 @@ class Queue:
 
     # --- settlement
 
-    def settle(self, entry: Entry, consumer: Consumer, outcome: Outcome) -> None:
-        """A consumer settles what it holds, now. Nothing happens if it does not hold it, or only browses.
+    def settle(self, entries: Iterable[Entry], consumer: Consumer, outcome: Outcome) -> None:
+        """A consumer settles what it holds, one after the other, all with one outcome, now. Nothing happens
+        to what it does not hold, or only browses.
 
         What the store has to know is noted in the unit of the hooks. A crash before that is committed undoes
         it: the message is delivered again.
         """
-        settlement = self.note(entry, consumer, outcome, self._hooks.unit())
-        if settlement is not None:
-            self.apply(settlement)
+        for entry in entries:
+            if self.is_held(entry, consumer):
+                self._locks.discard(entry)
+                event, death = self._judge(entry, outcome, self._hooks.unit())
+                self._take_effect(entry, event, death)
 
     def hand_over(self, entry: Entry, consumer: Consumer, other: Consumer) -> None:
         """What one consumer holds another one holds from now on, for as long as it likes.
@@ -368,7 +377,7 @@ class Queue:
         """Have a consumer hold the message with an id, as it did before a restart; None: it is not there."""
         entry = next((one for one in self._stock if one.message.id == id), None)
         if entry is not None:
-            entry.move(MessageEvent.ACQUIRE)
+            entry.move(_ACQUIRE)
             self._stock.acquire(entry)
             entry.holder = consumer
         return entry
@@ -381,41 +390,52 @@ class Queue:
         """
         if not self.is_held(entry, consumer):
             return None
-        settlement = Settlement(self, entry, outcome.event, None, entry.delivery_count, entry.annotations)
         self._settling.add(entry)
         self._locks.discard(entry)
+        before = entry.delivery_count, entry.annotations
+        event, death = self._judge(entry, outcome, unit)
+        return Settlement(self, entry, event, death, *before)
+
+    def _judge(self, entry: Entry, outcome: Outcome, unit: Unit) -> tuple[MessageEvent, Death | None]:
+        """Note in a unit what an outcome comes to; returns what the state of the entry will do, and why the
+        entry will leave: None if it will not, or because it was accepted.
+        """
+        event = outcome.event
+        if event is _ACCEPTED:
+            self._note_leaving(entry, None, unit)
+            return event, None
         if outcome.has_failed:
             entry.delivery_count += 1
         if outcome.annotations is not None:
             entry.annotations = outcome.annotations
         limit = self.settings.delivery_limit
-        if outcome.event is MessageEvent.ACCEPTED:
-            self._note_leaving(entry, None, unit)
-        elif outcome.event is MessageEvent.REJECTED:
-            settlement.death = Death.REJECTED
+        if event is MessageEvent.REJECTED:
             self._note_leaving(entry, Death.REJECTED, unit)
-        elif outcome.has_failed and limit is not None and entry.delivery_count >= limit:
-            settlement.death, settlement.event = Death.DELIVERY_LIMIT, MessageEvent.EXPIRE
+            return event, Death.REJECTED
+        if outcome.has_failed and limit is not None and entry.delivery_count >= limit:
             self._note_leaving(entry, Death.DELIVERY_LIMIT, unit)
-        elif (outcome.has_failed or outcome.annotations is not None) and self._is_stored(entry.message):
+            return MessageEvent.EXPIRE, Death.DELIVERY_LIMIT
+        if (outcome.has_failed or outcome.annotations is not None) and self._is_stored(entry.message):
             unit.change(self.number, entry.message.id, entry.delivery_count, entry.annotations)
-        return settlement
+        return event, None
 
     def apply(self, settlement: Settlement) -> None:
         """What was noted is committed: the outcome takes effect."""
-        entry, event = settlement.entry, settlement.event
-        self._settling.discard(entry)
-        if entry.state is MessageState.ARCHIVED:
+        self._settling.discard(settlement.entry)
+        self._take_effect(settlement.entry, settlement.event, settlement.death)
+
+    def _take_effect(self, entry: Entry, event: MessageEvent, death: Death | None) -> None:
+        if entry.state is _ARCHIVED:
             return  # with the queue, which was deleted meanwhile
-        if settlement.death is None and event is not MessageEvent.ACCEPTED:
+        if death is None and event is not _ACCEPTED:
             self._put_back(entry, event)
             return
         self._stock.held.remove(self._stock.key(entry.message))
         self._leave(entry, event)
-        if settlement.death is None:
+        if death is None:
             self.counters.accepted += 1
         else:
-            self._count(settlement.death)
+            self._count(death)
         self._let_go(entry.message)
 
     def undo(self, settlement: Settlement) -> None:
