@@ -7,10 +7,15 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester", "tests.conformance.plugin"]
 
 MATERIAL_VARIABLE = "AMQPFORGE_MATERIAL"
+
+# A machine may be busy: no example fails for the time it takes.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session", autouse=True)
