@@ -115,7 +115,7 @@ def _streams(path: Path) -> list[bytes]:
     found: dict[tuple[int, str], bytearray] = {}
     segments, assembler = SegmentReader(), Assembler()
     with path.open("rb") as file:
-        for time, link_type, data in read_pcapng(Source(file.read), sys.exit):
+        for time, link_type, data, _ in read_pcapng(Source(file.read), sys.exit):
             segment = segments.read(link_type, data)
             for event in () if segment is None else assembler.feed(time, segment):
                 if isinstance(event, Data):
