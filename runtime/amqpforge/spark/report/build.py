@@ -6,17 +6,18 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from . import conversations
-from .charts import charts, moment
+from .charts import charts
 from .content import Content, Conversation, Finding, Mood, Tile, shortened
 from .gather import FOLLOWED
 from .tables import ends_of, file_of, tables
+from .times import duration, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from .gather import Gathered
 
-__all__ = ["build", "duration"]
+__all__ = ["build"]
 
 _FINDINGS: Final = 20
 _SHOWN_PATHS: Final = 3
@@ -54,19 +55,6 @@ def build(found: Gathered) -> Content:
         tables=[table for table in tables(found, several) if table.rows],
         conversations=talks,
     )
-
-
-def duration(seconds: float | None) -> str:
-    """A length of time in the unit that suits it; a dash if there is none."""
-    if seconds is None:
-        return "–"
-    if seconds >= 60:
-        minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s"
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
 
 
 def _title(found: Gathered) -> str:

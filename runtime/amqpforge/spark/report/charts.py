@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from .gather import LATENCY_STEPS
+from .times import duration, stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
     from .gather import Gathered
 
-__all__ = ["COLOURS", "charts", "moment"]
+__all__ = ["COLOURS", "charts"]
 
 _BLUE, _ORANGE, _GREEN, _PURPLE = "#2f5f9e", "#d98200", "#117a58", "#8a4a7f"
 _SKY, _OLIVE, _RED, _GREY = "#56a9d8", "#8a8200", "#a8201a", "#7d8790"
@@ -43,7 +43,6 @@ _MOST_SHADES: Final = 60
 _FAINT: Final = "2e"
 _MOST_CREDIT_POINTS: Final = 60
 _DASHES: Final = ("solid", "dot", "dash", "dashdot", "longdash", "longdashdot")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FONT: Final = '"Inter", "Segoe UI", "Helvetica Neue", Arial, "Noto Sans", "DejaVu Sans", sans-serif'
 _AXIS: Final = {
     "gridcolor": "#e6e9ed",
@@ -72,14 +71,6 @@ def charts(found: Gathered) -> dict[str, dict[str, Any]]:
     return {name: go.Figure(figure).to_plotly_json() for name, figure in made.items() if figure is not None}
 
 
-def moment(micros: int) -> datetime:
-    """A time in UTC of microseconds since 1970; the last one that there is for what lies behind it."""
-    try:
-        return _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC)
-
-
 def _layout(x: dict[str, Any], y: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {
         "font": {"family": _FONT, "size": 13, "color": "#1b1f24"},
@@ -102,19 +93,7 @@ def _titled(text: str, **more: Any) -> dict[str, Any]:
 def _times(found: Gathered, stretches: Sequence[int]) -> list[str]:
     """The middles of stretches of time, as plotly reads them."""
     began = found.began or 0
-    return [_iso(began + stretch * found.width + found.width // 2) for stretch in stretches]
-
-
-def _iso(micros: int) -> str:
-    return moment(micros).strftime("%Y-%m-%d %H:%M:%S.%f")
-
-
-def _span(width: int) -> str:
-    """A length of time as people say it."""
-    for unit, size in (("s", 1_000_000), ("ms", 1_000)):
-        if width >= size:
-            return f"{width / size:g} {unit}"
-    return f"{width} µs"
+    return [stamp(began + stretch * found.width + found.width // 2) for stretch in stretches]
 
 
 def _frames(found: Gathered) -> dict[str, Any] | None:
@@ -145,7 +124,7 @@ def _frames(found: Gathered) -> dict[str, Any] | None:
         "data": bars,
         "layout": _layout(
             {"type": "date"},
-            _titled(f"frames per {_span(found.width)}"),
+            _titled(f"frames per {duration(found.width / 1e6)}"),
             barmode="stack",
             hovermode="x unified",
         ),
@@ -197,8 +176,8 @@ def _latency(found: Gathered) -> dict[str, Any] | None:
                 "width": 0.94 / LATENCY_STEPS,
                 "marker": {"color": _OUTCOMES.get(outcome, _GREY)},
                 "customdata": [
-                    f"{_duration(10 ** (row['step'] / LATENCY_STEPS))} to "
-                    f"{_duration(10 ** ((row['step'] + 1) / LATENCY_STEPS))}"
+                    f"{duration(10 ** (row['step'] / LATENCY_STEPS))} to "
+                    f"{duration(10 ** ((row['step'] + 1) / LATENCY_STEPS))}"
                     for row in rows
                 ],
                 "hovertemplate": "%{y:,} in %{customdata}<extra>" + outcome + "</extra>",
@@ -214,7 +193,7 @@ def _latency(found: Gathered) -> dict[str, Any] | None:
         "from the first transfer to the settlement",
         range=[low, high],
         tickvals=ticks,
-        ticktext=[_duration(10**tick) for tick in ticks],
+        ticktext=[duration(10**tick) for tick in ticks],
     )
     lines, notes = _percentiles(found)
     more = {"shapes": lines, "annotations": notes, "barmode": "stack", "showlegend": True}
@@ -250,7 +229,7 @@ def _percentiles(found: Gathered) -> tuple[list[dict[str, Any]], list[dict[str, 
                 "y": 0.99 - 0.085 * level,
                 "xref": "x",
                 "yref": "paper",
-                "text": f"{title} {_duration(seconds)}",
+                "text": f"{title} {duration(seconds)}",
                 "showarrow": False,
                 "xanchor": "left",
                 "xshift": 4,
@@ -259,14 +238,6 @@ def _percentiles(found: Gathered) -> tuple[list[dict[str, Any]], list[dict[str, 
             }
         )
     return lines, notes
-
-
-def _duration(seconds: float) -> str:
-    """A length of time in the unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size * 0.9995:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
 
 
 def _credit(found: Gathered) -> dict[str, Any] | None:
@@ -287,8 +258,8 @@ def _credit(found: Gathered) -> dict[str, Any] | None:
             "type": "rect",
             "xref": "x",
             "yref": "paper",
-            "x0": _iso(wait["began"]),
-            "x1": _iso(wait["ended"]),
+            "x0": stamp(wait["began"]),
+            "x1": stamp(wait["ended"]),
             "y0": 0,
             "y1": 1,
             "fillcolor": "#d98200",
@@ -306,7 +277,7 @@ def _credit(found: Gathered) -> dict[str, Any] | None:
 def _points(rows: Sequence[Row], title: str, line: dict[str, Any]) -> list[dict[str, Any]]:
     """Credit before and behind the flows, as a line."""
     points = [
-        (_iso(row["time"]), value)
+        (stamp(row["time"]), value)
         for row in rows
         for value in dict.fromkeys((row["least"], row["most"]))
         if value is not None
@@ -329,7 +300,7 @@ def _band(rows: Sequence[Row], title: str, line: dict[str, Any]) -> list[dict[st
     """The least and the most credit of stretches of time, as the edges of a band: a line through all values
     would fill the figure.
     """
-    x = [_iso(row["time"]) for row in rows]
+    x = [stamp(row["time"]) for row in rows]
     filled = {"fill": "tonexty", "fillcolor": line["color"] + _FAINT}
     edges: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
         ("least", {**line, "width": 0.8}, {}),

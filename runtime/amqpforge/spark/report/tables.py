@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from .charts import moment
 from .content import Cell, Column, Table, shortened
 from .gather import MOST_ROWS
+from .times import stamp
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
@@ -290,7 +290,7 @@ def _milliseconds(seconds: float | None) -> float | None:
 
 
 def _time(micros: int | None) -> str | None:
-    return None if micros is None else f"{moment(micros):%Y-%m-%d %H:%M:%S.%f}"
+    return None if micros is None else stamp(micros)
 
 
 def ends_of(place: Row | None, container: str | None) -> str:
