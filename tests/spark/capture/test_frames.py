@@ -16,8 +16,7 @@ from amqpforge.capture.record import Header, Record
 from amqpforge.capture.source import Source
 from amqpforge.notation import as_sent
 from amqpforge.spark.capture import plan
-from amqpforge.spark.capture.rows import BATCH_ROWS, Wanted, schema
-from amqpforge.spark.options import OptionError
+from amqpforge.spark.capture.rows import BATCH_ROWS
 from amqpforge_protocol.amqp_1_0 import Transfer, encode_frame
 from tests.capture import build
 from tests.spark.capture.reading import (
@@ -251,10 +250,3 @@ def test_only_what_is_wanted_has_columns(fields: str) -> None:
     structs = {"open", "begin", "attach", "flow", "transfer", "disposition", "detach", "end", "close"}
     sasl = {name for name in full[0] if name.startswith("sasl_")}
     assert few == [{name: row[name] for name in row if name not in (structs | sasl) - wanted} for row in full]
-
-
-def test_fields_that_there_are_not_are_refused() -> None:
-    with pytest.raises(OptionError, match="of amqp_1_0, and 'tranfer' is none; did you mean transfer"):
-        schema(Wanted("amqp_1_0", sections=True, fields=frozenset(["tranfer", "flow"])))
-    with pytest.raises(OptionError, match="'message' is none"):
-        schema(Wanted("amqp_0_9_1", sections=True, fields=frozenset(["message"])))

@@ -13,7 +13,7 @@ from amqpforge.capture.reader import FORMATS, Format
 from amqpforge.capture.tcp import Direction
 from amqpforge.spark.options import OptionError, OptionReader
 
-from .rows import Wanted
+from .rows import Wanted, held
 
 __all__ = ["OPTIONS", "CaptureOptions"]
 
@@ -69,13 +69,10 @@ class CaptureOptions:
         form = reader.choice("captureFormat", FORMATS, "auto")
         direction = reader.choice("direction", ("c2s", "s2c"), "c2s")
         known = sorted(name for name, dialect in dialects().items() if dialect.package)
+        dialect = reader.choice("dialect", known, _USUAL)
         return cls(
             paths=_paths(reader),
-            wanted=Wanted(
-                reader.choice("dialect", known, _USUAL),
-                reader.flag("sections", default=True),
-                _names(reader.text("fields", "all")),
-            ),
+            wanted=Wanted(dialect, reader.flag("sections", default=True), _fields(reader, dialect)),
             format=next(one for one in FORMATS if one == form),
             direction="s2c" if direction == "s2c" else "c2s",
             name_pattern=reader.text("pathGlobFilter"),
@@ -84,11 +81,18 @@ class CaptureOptions:
         )
 
 
-def _names(text: str | None) -> frozenset[str] | None:
-    """The names of columns; None: all."""
-    if text is None or text == "all":
+def _fields(reader: OptionReader, dialect: str) -> frozenset[str] | None:
+    """The names of the columns that are wanted of what frames of a dialect hold; None: all.
+
+    Raises:
+        OptionError: there is no such column.
+    """
+    said = reader.text("fields", "all")
+    if said == "all":
         return None
-    return frozenset(() if text == "none" else (name.strip() for name in text.split(",")))
+    if said == "none":
+        return frozenset()
+    return frozenset(reader.names("fields", held(dialect)) or ())
 
 
 def _paths(reader: OptionReader) -> tuple[str, ...]:

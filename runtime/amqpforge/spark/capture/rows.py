@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from types import ModuleType
@@ -13,9 +12,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from amqpforge.spark.options import OptionError
-
-__all__ = ["BATCH_ROWS", "UNKNOWN", "Origin", "Rows", "Wanted", "schema"]
+__all__ = ["BATCH_ROWS", "UNKNOWN", "Origin", "Rows", "Wanted", "held", "schema"]
 
 BATCH_ROWS: Final = 10_000
 """Rows of a record batch, about."""
@@ -59,34 +56,22 @@ class Wanted:
         """Whether a column of a frame is among them."""
         if name == _MESSAGE:
             return self.sections
-        return self.fields is None or name in self.fields or name not in _held(self.dialect)
+        return self.fields is None or name in self.fields or name not in held(self.dialect)
 
 
 @cache
-def _held(dialect: str) -> frozenset[str]:
+def held(dialect: str) -> tuple[str, ...]:
     """The columns of what frames of a dialect can hold: there is one for each kind of that."""
     fields = _package(dialect).FRAME.fields
-    structs = {field.name for field in fields if isinstance(field.dataType, StructType)}
-    return frozenset(structs - {_MESSAGE, "protocol_header", "_corrupt"})
+    structs = (field.name for field in fields if isinstance(field.dataType, StructType))
+    return tuple(name for name in structs if name not in (_MESSAGE, "protocol_header", "_corrupt"))
 
 
 @cache
 def schema(wanted: Wanted) -> StructType:
     """The columns of a capture: the file, the number of the packet that completed the frame, the octets of
     the frame, and the columns of a frame of the dialect.
-
-    Raises:
-        OptionError: the dialect has nothing of a name in ``fields``.
     """
-    held = _held(wanted.dialect)
-    unknown = sorted((wanted.fields or frozenset()) - held)
-    if unknown:
-        near = get_close_matches(unknown[0], held, 3)
-        hint = f"; did you mean {' or '.join(near)}?" if near else f", such as {', '.join(sorted(held)[:3])}"
-        raise OptionError(
-            "fields",
-            f"is all, none, or names of columns of {wanted.dialect}, and {unknown[0]!r:.80} is none{hint}",
-        )
     return StructType(
         [*_OWN, *(field for field in _package(wanted.dialect).FRAME.fields if field.name in wanted)]
     )
