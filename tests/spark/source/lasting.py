@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,9 @@ from amqpforge.blocking.management import Management
 
 __all__ = ["LastingBroker", "lasting"]
 
-_PATIENCE = 60
+_PATIENCE = 60.0
+_LAST_WORDS = 4000
+"""Characters of the log that an error shows."""
 
 
 class LastingBroker:
@@ -25,9 +28,10 @@ class LastingBroker:
         process: the process that runs just now, or ran last.
     """
 
-    def __init__(self, folder: Path, *queues: str) -> None:
-        """Start it; its files are in ``folder``."""
+    def __init__(self, folder: Path, *queues: str, patience: float = _PATIENCE) -> None:
+        """Start it; its files are in ``folder``; it has so many seconds to listen, and to end."""
         self._folder = folder
+        self._patience = patience
         folder.mkdir(exist_ok=True)
         declared = "".join(f'[virtual_hosts."/".queues.{name}]\ndurable = true\n' for name in queues)
         (folder / "broker.toml").write_text(declared)
@@ -42,11 +46,18 @@ class LastingBroker:
         with (folder / "log").open("a") as log:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None
-        words = process.stdout.readline().split()
+        too_late = threading.Timer(self._patience, process.kill)
+        too_late.start()
+        words = process.stdout.readline().split()  # Nothing, once the process has ended.
+        too_late.cancel()
         if "at" not in words:
             process.kill()
-            process.wait()
-            raise RuntimeError((folder / "log").read_text())
+            status, last_words = process.wait(), (folder / "log").read_text()[-_LAST_WORDS:]
+            process.stdout.close()
+            raise RuntimeError(
+                f"the broker did not say within {self._patience:g} s where it listens, and ended with status "
+                f"{status}; it said {' '.join(words)!r}; its last words:\n{last_words}"
+            )
         return process, words[words.index("at") + 1]
 
     def start(self) -> None:
@@ -62,7 +73,7 @@ class LastingBroker:
 
     def wait(self) -> None:
         """Wait for the end of the process that runs."""
-        self.process.wait(_PATIENCE)
+        self.process.wait(self._patience)
         assert self.process.stdout is not None
         self.process.stdout.close()
 

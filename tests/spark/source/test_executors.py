@@ -18,13 +18,15 @@ from pyspark import cloudpickle
 
 from amqpforge.spark.options import OptionError
 from amqpforge.spark.source import links, recovery, siblings
+from amqpforge.spark.source.node import Node
 from amqpforge.spark.source.objects import ObjectStore
 from amqpforge.spark.source.options import ReadOptions
+from amqpforge.spark.source.record import Record, Round
 from amqpforge.spark.source.roster import shares
-from amqpforge.spark.source.rounds import AmqpRoundReader, Node
+from amqpforge.spark.source.rounds import AmqpRoundReader
 from amqpforge.spark.source.segment import SpoolError
 from amqpforge.spark.source.share import Share
-from amqpforge.spark.source.slot import Record, Round, SlotPartition, serve, slot_name
+from amqpforge.spark.source.slot import SlotPartition, serve, slot_name
 from amqpforge.spark.source.spool import Spool
 from amqpforge.spark.source.storage import Folder
 from amqpforge.testing import ScriptedBroker, ThreadedBroker
@@ -70,7 +72,17 @@ def numbers(options: ReadOptions, part: SlotPartition) -> list[int]:
 
 def slot(options: ReadOptions, start: int, **more: Any) -> SlotPartition:
     made = SlotPartition(
-        options.spool or "", slot_name("q", 0), "q", "rounds-x", start, start + 1, 0, (), 20_000, 32 << 20
+        options.spool or "",
+        slot_name("q", 0),
+        "q",
+        "rounds-x",
+        start,
+        start + 1,
+        0,
+        (),
+        20_000,
+        32 << 20,
+        False,
     )
     return replace(made, **more)
 
@@ -128,7 +140,7 @@ def test_what_a_dead_task_left_is_of_the_same_round(broker: ThreadedBroker, tmp_
     options = given(broker.url, tmp_path / "spool", credit=100, maxRowsPerBatch=100)
     publish(broker.url, N)
     part = slot(options, 0, rows=300)
-    assert _die_in(options, part, "after fsync", 2) == -signal.SIGKILL
+    assert die_in(options, part, "after fsync", 2) == -signal.SIGKILL
     assert Record.load(Folder(Path(part.location, part.name))) is None
     first = numbers(options, part)
     assert len(first) == 300
@@ -143,7 +155,7 @@ def test_killed_in_the_middle(broker: ThreadedBroker, tmp_path: Path, point: str
     options = given(broker.url, tmp_path / "spool", credit=100, maxRowsPerBatch=100)
     publish(broker.url, N, ids=ids)
     part = slot(options, 0)
-    assert _die_in(options, part, point, 1) == -signal.SIGKILL
+    assert die_in(options, part, point, 1) == -signal.SIGKILL
     taken = numbers(options, part)
     if point == "before rename":
         # What the dead task had not in its spool went back when its link was closed: it is there now.
@@ -164,7 +176,7 @@ for _ in pyspark_amqpdying.DyingRounds(options).read(part): pass
 """
 
 
-def _die_in(options: ReadOptions, part: SlotPartition, point: str, count: int) -> int:
+def die_in(options: ReadOptions, part: SlotPartition, point: str, count: int) -> int:
     """Do a round in a process that dies at a point."""
     plan = {"die": point, "count": count, "alone": True}
     argument = pickle.dumps((options, part, plan)).hex()
@@ -178,7 +190,7 @@ def test_what_is_not_confirmed_is_known_for_so_many_messages(
     options = given(broker.url, tmp_path / "spool", credit=100, maxRowsPerBatch=100)
     publish(broker.url, N)
     part = slot(options, 0)
-    assert _die_in(options, part, "after fsync", 2) == -signal.SIGKILL
+    assert die_in(options, part, "after fsync", 2) == -signal.SIGKILL
 
     async def forget(connection: Any, options: Any, address: str, name: str, tags: object) -> Any:
         return await links.attach_again(connection, options, address, name, ())
@@ -212,7 +224,7 @@ def test_what_another_slot_has_is_left_out(broker: ThreadedBroker, tmp_path: Pat
     names = [slot_name("q", number) for number in range(2)]
     one = slot(options, 0, rows=300, siblings=(names[1],))
     other = slot(options, 0, name=names[1], siblings=(names[0],))
-    assert _die_in(options, one, "after fsync", 1) == -signal.SIGKILL
+    assert die_in(options, one, "after fsync", 1) == -signal.SIGKILL
     Path(one.location, one.name, "links.json").write_text("[]")
     left = _left(one)
     assert left
@@ -232,7 +244,7 @@ def test_what_another_slot_had_confirmed_since_may_be_gone(tmp_path: Path) -> No
     for spool in (mine, other):
         put(spool, b"first")
     put(other, b"second")
-    told = Record(next=1, end=1, unconfirmed=[one.name for one in other.unconfirmed][:1])
+    told = replace(Record.new(), next=1, end=1, unconfirmed=[one.name for one in other.unconfirmed][:1])
     other.confirm(0)
     other.commit(1)
     assert other.first == 1
@@ -366,7 +378,7 @@ def test_a_round_keeps_its_slots_when_an_address_is_given_up(broker: ThreadedBro
     assert [part.address for part in parts] == ["q", "r"]
     assert plan(reader, start, end) == parts
     first = numbers(options, parts[0])
-    assert _die_in(options, parts[1], "after fsync", 1) == -signal.SIGKILL
+    assert die_in(options, parts[1], "after fsync", 1) == -signal.SIGKILL
     reader.stop()
 
     options = given(broker.url, tmp_path / "spool", address="q", credit=100)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from amqpforge.spark.source.durable import TEMPORARY
-from amqpforge.spark.source.segment import Rows, SpoolError, read_segment
-from amqpforge.spark.source.spool import Link, Segment, Spool
+from amqpforge.spark.source.segment import Rows, Segment, SpoolError, read_segment
+from amqpforge.spark.source.spool import Link, Spool
 from amqpforge.spark.source.storage import Folder
 
 

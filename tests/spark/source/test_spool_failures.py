@@ -5,16 +5,20 @@ from __future__ import annotations
 import gc
 import threading
 import warnings
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
+from amqpforge.errors import OperationTimedOut
+from amqpforge.loop_thread import LoopThread
 from amqpforge.spark.source import live as receiver
 from amqpforge.spark.source.live import Live
 from amqpforge.spark.source.segment import SpoolError
 from amqpforge.spark.source.spool import Spool
+from amqpforge.spark.source.storage import Folder
 from amqpforge.testing import ThreadedBroker
 from amqpforge_protocol.amqp_1_0 import Attach, Begin, Disposition, Flow, Open, ProtocolHeader, Role, SaslInit
 
@@ -66,6 +70,37 @@ def test_a_folder_that_goes_away_and_comes_back(broker: ThreadedBroker, tmp_path
     away.rename(spool)
     take_the_rest(broker, spool)
     assert sorted(bodies(spool)) == list(range(2 * N))
+
+
+def test_a_disk_that_does_not_answer_keeps_the_spool(
+    broker: ThreadedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopping gives up in the end, and leaves the spool to what is still written there."""
+    writing, answer, write = threading.Event(), threading.Event(), Folder.write
+
+    def hang(self: Folder, name: str, octets: pa.Buffer) -> None:
+        writing.set()
+        answer.wait(_PATIENCE)
+        write(self, name, octets)
+
+    monkeypatch.setattr(Folder, "write", hang)
+    monkeypatch.setattr(receiver, "_END", 0.1)
+    monkeypatch.setattr(LoopThread, "end", partialmethod(LoopThread.end, timeout=0.1))
+    publish(broker.url, 1)
+    live = Live(options(broker.url, tmp_path / "spool"))
+    try:
+        assert writing.wait(_PATIENCE)
+        with pytest.raises(OperationTimedOut, match="'amqpforge spark receiver' does not end within"):
+            live.stop()
+        with pytest.raises(SpoolError, match="is in use by process"):
+            Spool(Folder(tmp_path / "spool"), timeout=0)
+    finally:
+        answer.set()
+    until(lambda: live.is_over, "the end")
+    live._thread.end(timeout=_PATIENCE)
+    live.spool.close()
+    assert bodies(tmp_path / "spool") == [0]
+    until(lambda: broker.queue("q").depth == 0, "settling")
 
 
 def test_two_receivers_with_one_spool(

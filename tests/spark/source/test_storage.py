@@ -16,8 +16,8 @@ from amqpforge.spark.source import lease
 from amqpforge.spark.source.lease import Lease, Times
 from amqpforge.spark.source.location import inside
 from amqpforge.spark.source.objects import ObjectStore
-from amqpforge.spark.source.segment import Rows, SpoolError, read_segment
-from amqpforge.spark.source.spool import Link, Segment, Spool
+from amqpforge.spark.source.segment import Rows, Segment, SpoolError, encode_segment, read_segment
+from amqpforge.spark.source.spool import Link, Spool
 from amqpforge.spark.source.storage import Folder, Storage, open_storage
 
 from .scene import until
@@ -302,9 +302,9 @@ def test_a_file_that_is_renamed_is_never_seen_in_part(
 # --- the lease ----------------------------------------------------------------------------------------------
 
 
-def abandon(spool: Spool) -> Lease:
-    """Have nobody renew the lease of a spool, as if its process were killed."""
-    found: Lease = spool.storage._lease  # type: ignore[attr-defined]
+def abandon(storage: Storage) -> Lease:
+    """Have nobody renew the lease on a storage, as if its process were killed."""
+    found: Lease = storage._lease  # type: ignore[attr-defined]
     found._over.set()
     if found._thread is not None:
         found._thread.join()
@@ -316,7 +316,7 @@ def test_a_killed_holder_is_waited_for_and_finds_itself_overtaken(
 ) -> None:
     dead = Spool(local(tmp_path))
     publish(dead, b"a")
-    abandon(dead)
+    abandon(dead.storage)
     with caplog.at_level(logging.WARNING):
         alive = Spool(local(tmp_path))  # It waits for as long as the lease lasts.
     assert f"in use by process {os.getpid()} on" in caplog.text
@@ -336,7 +336,7 @@ def test_what_an_overtaken_holder_had_under_way_counts_for_nothing(
 ) -> None:
     slow = Spool(local(tmp_path))
     publish(slow, b"a")
-    abandon(slow)
+    abandon(slow.storage)
     put = ObjectStore._put
 
     def late(store: ObjectStore, name: str, octets: pa.Buffer) -> None:
@@ -357,9 +357,41 @@ def test_what_an_overtaken_holder_had_under_way_counts_for_nothing(
     again.close()
 
 
+def test_what_an_overtaken_holder_notes_late_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Callable[[float], None]
+) -> None:
+    """Two look what is there, for the same time in their count, and one stands still before it notes that: it
+    is refused then, and what the other one has counted goes on to count.
+    """
+    spool = Spool(local(tmp_path))
+    publish(spool, b"a")
+    spool.close()
+    put = ObjectStore._put
+
+    def late(store: ObjectStore, name: str, octets: pa.Buffer) -> None:
+        if not name.startswith("opened"):
+            put(store, name, octets)
+            return
+        monkeypatch.setattr(ObjectStore, "_put", put)
+        abandon(store)
+        clock(TIMES.lasts + 1)
+        put(store, "000000000001-1-1.arrow.1", encode_segment(batch(b"b")))  # It was under way for long.
+        other = Spool(local(tmp_path))
+        assert payloads(other) == [b"a", b"b"]
+        other.close()
+        put(store, name, octets)
+
+    monkeypatch.setattr(ObjectStore, "_put", late)
+    with pytest.raises(SpoolError, match=r"the lease on the spool .* is lost: it could not be renewed"):
+        Spool(local(tmp_path))
+    again = Spool(local(tmp_path))
+    assert payloads(again) == [b"a", b"b"]
+    again.close()
+
+
 def test_a_holder_finds_out_that_it_was_overtaken(tmp_path: Path) -> None:
     spool = Spool(local(tmp_path))
-    found = abandon(spool)
+    found = abandon(spool.storage)
     (tmp_path / "lock").write_text(json.dumps({"process": 7, "host": "other", "since": "noon"}))
     found._renew()
     with pytest.raises(SpoolError, match="is lost: process 7 on other since noon has taken it"):

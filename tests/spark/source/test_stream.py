@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import StructType
 
 from amqpforge.spark.source.rounds import AmqpRoundReader
-from amqpforge.spark.source.spool import Segment
+from amqpforge.spark.source.segment import Segment
 from amqpforge.spark.source.stream import AmqpStreamReader, SegmentPartition, split
 from amqpforge.testing import ScriptedBroker, ThreadedBroker
 from amqpforge_spark.amqp_1_0 import MESSAGE

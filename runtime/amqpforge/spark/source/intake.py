@@ -106,6 +106,11 @@ class Intake:
         return sum(len(receiver.end.unsettled) for receiver in self._receivers)
 
     @property
+    def window(self) -> int:
+        """Messages that have to come after a loss before none of the spool are expected again."""
+        return self._suspects.window
+
+    @property
     def doubts(self) -> int:
         """Messages that have to come before none of the spool are expected again; 0: none are."""
         return self._suspects.left

@@ -130,6 +130,10 @@ class Live:
     def stop(self) -> None:
         """End receiving: what is not in the spool goes back to the peer. May be called again, and at any
         time.
+
+        Raises:
+            OperationTimedOut: the storage does not answer. What is written there may come yet, so that the
+                spool stays in use as long as this process lives.
         """
         if self._is_stopped:
             return

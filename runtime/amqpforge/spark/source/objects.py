@@ -7,15 +7,11 @@ Neither locks nor replacing a file at once are needed of it, but this:
 
 A file that was never finished may be there, as long as its content shows that.
 
-Names of files, beside ``lock`` for the lease (:mod:`.lease`):
-
-- ``opened.N``: that the storage was held for the Nth time, and what was there that counts, as a JSON list;
-- ``NAME.N``: what was written by whom held it for the Nth time;
-- ``NAME.json.N.M``: the Mth document that was put in place of others by that holder.
-
-So a writer that was overtaken, because its machine stood still or its request was under way for long, never
-hits what another one has written; and what it writes after others have opened the storage counts for nothing,
-as it is not in their list. Nor does the writer count on it: it looks at its lease before and after.
+Who holds the storage is told by the lease alone (:mod:`.lease`). Names of files say which holder wrote them
+(:mod:`.survey`). So a writer that was overtaken, because its machine stood still or its request was under way
+for long, never hits what another one has written; and what it writes after others have opened the storage
+counts for nothing, as it is not in their list. Nor does the writer count on it: it looks at its lease before
+and after.
 """
 
 from __future__ import annotations
@@ -23,12 +19,10 @@ from __future__ import annotations
 import atexit
 import json
 import logging
-import re
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -40,40 +34,16 @@ from .durable import TEMPORARY
 from .lease import TIMES, Lease, Times
 from .location import inside
 from .segment import SpoolError
+from .survey import LOCK, Survey, opening, shown, survey
 
 __all__ = ["ObjectStore"]
 
-_LOCK: Final = "lock"
-_OPENED: Final = re.compile(r"opened\.(\d+)", re.ASCII)
-_DOCUMENT: Final = re.compile(r"(.+\.json)(?:\.(\d+)\.(\d+))?", re.ASCII)
-_FILE: Final = re.compile(r".+\.(\d+)", re.ASCII)
 _WITHOUT_FOLDERS: Final = frozenset(("s3", "gcs", "abfs"))
 """Filesystems in which a folder is there when a file is in it."""
 _RENAMING: Final = frozenset(("hdfs", "py::hdfs"))
 """Filesystems that show a file while it is written, and rename one at once."""
 _ATTEMPTS: Final = 5
 _log = logging.getLogger("amqpforge.spark")
-
-
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    """What is there.
-
-    Attributes:
-        epoch: how often the storage was held so far.
-        files: what counts.
-        waste: what does not.
-    """
-
-    epoch: int
-    files: list[str]
-    waste: list[str]
-
-    def documents(self, name: str) -> list[str]:
-        """The files of a document, the latest first."""
-        found = [match for match in map(_DOCUMENT.fullmatch, self.files) if match and match[1] == name]
-        found.sort(key=lambda one: (int(one[2] or 0), int(one[3] or 0)), reverse=True)
-        return [match[0] for match in found]
 
 
 class ObjectStore:
@@ -135,9 +105,9 @@ class ObjectStore:
         atexit.register(self._lease.release)  # Else the next one would have to wait for its end.
         found = self._survey()
         self._epoch = found.epoch + 1
-        self._put(f"opened.{self._epoch}", json.dumps(found.files).encode())
+        self._put(opening(self._epoch), json.dumps(found.files).encode())
         self._lease.check()
-        names = _names(found.files)
+        names = found.names
         self._documents = {name: files for name in names if (files := found.documents(name))}
         for name in found.waste:
             self.delete(name)
@@ -154,35 +124,16 @@ class ObjectStore:
 
     def names(self) -> list[str]:
         """What is there now, whether it counts or not."""
-        listed = self._list()
-        own = (name == _LOCK or name.startswith(TEMPORARY) or _OPENED.fullmatch(name) for name in listed)
-        return _names([name for name, is_own in zip(listed, own, strict=True) if not is_own])
+        return shown(self._list())
 
     def _list(self) -> list[str]:
         filesystem, path = self._place
         found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))
         return [info.base_name for info in found]
 
-    def _survey(self) -> _Survey:
-        """Look what is there, and what the latest holder has found when it began."""
-        listed = self._list()
-        epochs = sorted((int(match[1]) for match in map(_OPENED.fullmatch, listed) if match), reverse=True)
-        began: set[str] | None = None
-        since = 0
-        for epoch in epochs:
-            told = self._parsed(f"opened.{epoch}")
-            if isinstance(told, list):
-                began, since = set(told), epoch
-                break
-        files: list[str] = []
-        waste = [f"opened.{epoch}" for epoch in epochs]
-        for name in listed:
-            if name == _LOCK or _OPENED.fullmatch(name):
-                continue
-            written = _epoch(name)
-            is_late = began is not None and written is not None and written < since and name not in began
-            (waste if is_late or name.startswith(TEMPORARY) else files).append(name)
-        return _Survey(max(epochs, default=0), files, waste)
+    def _survey(self) -> Survey:
+        """Look what is there, and what counts."""
+        return survey(self._list(), self._parsed)
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -221,7 +172,7 @@ class ObjectStore:
         """Have a file: if this fails it may be there, as a whole, in part, or not."""
         filesystem, path = self._place
         target = f"{path}/{name}"
-        is_renamed = filesystem.type_name in _RENAMING and name != _LOCK
+        is_renamed = filesystem.type_name in _RENAMING and name != LOCK
         written = f"{path}/{TEMPORARY}{name}" if is_renamed else target
         with filesystem.open_output_stream(written) as stream:
             stream.write(octets)
@@ -295,25 +246,12 @@ class _Lock:
 
     def get(self) -> bytes | None:
         try:
-            return bytes(self._store._get(_LOCK))
+            return bytes(self._store._get(LOCK))
         except FileNotFoundError:
             return None
 
     def put(self, octets: bytes) -> None:
-        self._store._put(_LOCK, octets)
+        self._store._put(LOCK, octets)
 
     def remove(self) -> None:
-        self._store.delete(_LOCK)
-
-
-def _names(files: list[str]) -> list[str]:
-    """The names of files as others know them."""
-    found = ((_DOCUMENT.fullmatch(name), name) for name in files)
-    return list(dict.fromkeys(match[1] if match else name for match, name in found))
-
-
-def _epoch(name: str) -> int | None:
-    """Which holder wrote a file; None: none that is known."""
-    match = _DOCUMENT.fullmatch(name)
-    told = match[2] if match else (match := _FILE.fullmatch(name)) and match[1]
-    return int(told) if told else None
+        self._store.delete(LOCK)

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
     from .links import OnceReceiver
     from .options import ReadOptions
-    from .spool import Segment, Spool
+    from .segment import Segment
+    from .spool import Spool
 
 __all__ = ["Suspects", "settle_spooled"]
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from .documents import load_document
 from .durable import as_spool_error
 from .location import inside
+from .record import Record, Round
 from .segment import SpoolError
-from .slot import Record, Round, SlotPartition, slot_name
+from .slot import SlotPartition, slot_name
 from .spool import Spool
 from .storage import open_storage
 
@@ -33,6 +35,11 @@ class Slot:
     address: str
     since: int
 
+    @property
+    def number(self) -> int:
+        """Its place among the slots of its address, from 0."""
+        return int(self.name.rpartition("-")[2])
+
 
 class Roster:
     """The slots, in the spool of the stream: a folder that has no segments itself, and those of the slots.
@@ -52,7 +59,7 @@ class Roster:
         self.spool = Spool(open_storage(location))
         try:
             with as_spool_error(f"opening the spool {self.location}"):
-                self.slots = [Slot(**one) for one in self.spool.storage.load(_SLOTS) or ()]
+                self.slots = load_document(self.spool.storage, _SLOTS, list[Slot]) or []
             if self.spool.next:
                 raise SpoolError(
                     f"the spool {self.location} has segments of receiveOn=driver: give the query a "
@@ -74,22 +81,25 @@ class Roster:
 
     def plan(self, start: int, addresses: Sequence[str], receivers: int) -> None:
         """Have the slots of a round that begins now. Those that are not wanted any more are through with all
-        rounds before it, as Spark is.
+        rounds before it, as Spark is. One stays for as long as the peer may send again what it has, to
+        another slot of its address.
 
         Raises:
-            SpoolError: they cannot be kept.
+            SpoolError: they cannot be kept, or a record cannot be read.
         """
         known = {slot.name: slot for slot in self.slots}
         wanted = {slot_name(address, n): address for address in addresses for n in range(receivers)}
         slots = [known.get(name) or Slot(name, address, start) for name, address in wanted.items()]
+        gone = [slot for slot in self.slots if slot.name not in wanted and slot.address in addresses]
+        slots += [slot for slot in gone if (record := self._record(slot)) is not None and record.unconfirmed]
         if slots != self.slots:
             self.spool.note(_SLOTS, [asdict(slot) for slot in slots])
             self.slots = slots
 
     def partition(
-        self, slot: Slot, query: str, start: int, end: int, share: tuple[int, int]
+        self, slot: Slot, query: str, start: int, end: int, share: tuple[int, int], *, is_leaving: bool
     ) -> SlotPartition:
-        """What the task of a slot is given."""
+        """What the task of a slot is given; see :class:`.slot.SlotPartition`."""
         others = (one.name for one in self.slots if one.address == slot.address and one.name != slot.name)
         return SlotPartition(
             location=self.location,
@@ -102,6 +112,7 @@ class Roster:
             siblings=tuple(others),
             rows=share[0],
             octets=share[1],
+            is_leaving=is_leaving,
         )
 
     # --- what the slots tell --------------------------------------------------------------------------------
@@ -113,9 +124,13 @@ class Roster:
             SpoolError: one cannot be read.
         """
         for slot in self.slots:
-            record = Record.load(open_storage(inside(self.location, slot.name)))
+            record = self._record(slot)
             if record is not None:
                 self.records[slot.name] = record
+
+    def _record(self, slot: Slot) -> Record | None:
+        """The record of a slot as it is now; None: there is none yet."""
+        return Record.load(open_storage(inside(self.location, slot.name)))
 
     def rounds(self, number: int) -> dict[str, list[Round]]:
         """What the slots had in a round, by address."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -18,6 +17,7 @@ from uuid import uuid4
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
+from .node import Node
 from .probe import Probe
 from .roster import Roster, shares
 from .segment import SpoolError
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from .options import ReadOptions
     from .roster import Slot
-    from .slot import Round
 
-__all__ = ["AmqpRoundReader", "Node"]
+__all__ = ["AmqpRoundReader"]
 
 _ROWS: Final = 20_000
 """Messages of a slot in a round at most, where no option says so."""
@@ -39,63 +38,6 @@ _OCTETS: Final = 32 << 20
 """Octets of them."""
 _PAUSE: Final = 0.1
 """Seconds between questions to a peer that had nothing."""
-_AGAIN: Final = 1.0
-"""Seconds between rounds with a node that does not tell what it has, and had nothing in the last one."""
-_CHECK: Final = 10.0
-"""Seconds between rounds with a node that tells what may not be true."""
-
-
-@dataclass(slots=True)
-class Node:
-    """What is known of a node.
-
-    Attributes:
-        told: the messages that it has, as it told last; None: it does not tell.
-        is_honest: whether it told a number above 0 once, so that a 0 can be believed.
-        had: whether there was something in its last round; there may be before the first one.
-        before: what it told before its last round.
-        began: when that began.
-        wanted: with ``Trigger.AvailableNow``: messages to be taken yet; None: until it has no more.
-        is_through: with ``Trigger.AvailableNow``: there is no more to be taken.
-    """
-
-    told: int | None = None
-    is_honest: bool = False
-    had: bool = True
-    before: int | None = 0
-    began: float = field(default_factory=time.monotonic)
-    wanted: int | None = None
-    is_through: bool = False
-
-    def tell(self, count: int | None) -> None:
-        """Note what it tells."""
-        self.told = count
-        self.is_honest = self.is_honest or bool(count)
-
-    def is_due(self, now: float) -> bool:
-        """Whether a round is worth it."""
-        if self.told is None:
-            return self.had or now - self.began >= _AGAIN
-        if self.told and (self.had or self.told != self.before):
-            return True
-        # Nothing, as it says, or what a filter does not let through.
-        return not (self.told == 0 and self.is_honest) and now - self.began >= _CHECK
-
-    def begin(self, now: float) -> None:
-        """A round begins."""
-        self.before, self.began, self.had = self.told, now, False
-
-    def end(self, rounds: Sequence[Round]) -> None:
-        """A round is over; ``rounds``: what its slots had. A round of few rows has none for some slots."""
-        if not any(one.was_asked for one in rounds):
-            self.had = True
-            return
-        came = sum(one.came for one in rounds)
-        self.had = came > 0
-        if self.wanted is not None:
-            self.wanted -= came
-        is_taken = self.wanted is not None and self.wanted <= 0
-        self.is_through = not came or is_taken or all(one.is_dry for one in rounds if one.was_asked)
 
 
 class AmqpRoundReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -189,7 +131,7 @@ class AmqpRoundReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._look(waits=True)
             roster.plan(first, list(self._nodes), self._options.receivers)
         return [
-            roster.partition(slot, query, first, last, share)
+            roster.partition(slot, query, first, last, share, is_leaving=not self._is_wanted(slot))
             for slot, share in zip(roster.slots, self._shares(roster.slots, first), strict=True)
         ]
 
@@ -268,8 +210,16 @@ class AmqpRoundReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             chosen = {address: self._nodes[address].wanted for address in self._taking}
         else:
             # It began in another process: whatever was not done yet takes what is there.
-            chosen = {slot.address: None for slot in slots if _is_wanted(slot.address, self._options)}
-        return _share_out(slots, chosen, self._limit, self._options.spool_octets, number)
+            chosen = {slot.address: None for slot in slots}
+        taking = [slot for slot in slots if slot.address in chosen and self._is_wanted(slot)]
+        given = _share_out(taking, chosen, self._limit, self._options.spool_octets, number)
+        return [given.get(slot.name, (0, 0)) for slot in slots]
+
+    def _is_wanted(self, slot: Slot) -> bool:
+        """Whether the options still ask for a slot: for its address, and for so many of that."""
+        address, options = slot.address, self._options
+        is_known = any(address == one or fnmatchcase(address, one) for one in options.addresses)
+        return is_known and slot.number < options.receivers
 
     # --- in tasks -------------------------------------------------------------------------------------------
 
@@ -285,30 +235,24 @@ class AmqpRoundReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return serve(self._options, partition)
 
 
-def _is_wanted(address: str, options: ReadOptions) -> bool:
-    """Whether the options still ask for an address."""
-    return any(address == one or fnmatchcase(address, one) for one in options.addresses)
-
-
 def _share_out(
-    slots: Sequence[Slot],
+    taking: Sequence[Slot],
     chosen: Mapping[str, int | None],
     limit: tuple[int | None, int | None],
     most_octets: int,
     turn: int,
-) -> list[tuple[int, int]]:
-    """Rows and octets for slots.
+) -> dict[str, tuple[int, int]]:
+    """Rows and octets for slots, by their names.
 
     Args:
-        slots: all of a round.
+        taking: those that take something in a round.
         chosen: the addresses to take from, and how many messages of each; None: as many as there are.
         limit: rows and octets of the round at most.
         most_octets: the same, for what the spools may hold.
         turn: whose slots have what does not come out even.
     """
-    taking = [slot for slot in slots if slot.address in chosen]
     if not taking:
-        return [(0, 0)] * len(slots)
+        return {}
     count = len(taking)
     rows = [_ROWS] * count if limit[0] is None else shares(limit[0], count, turn)
     octets = shares(min(limit[1] or _OCTETS * count, most_octets), count, turn)
@@ -317,5 +261,4 @@ def _share_out(
         if wanted is not None:
             for place, share in zip(places, shares(max(wanted, 0), len(places), turn), strict=True):
                 rows[place] = min(rows[place], share)
-    given = {slot.name: (share, max(size, 1)) for slot, share, size in zip(taking, rows, octets, strict=True)}
-    return [given.get(slot.name, (0, 0)) for slot in slots]
+    return {slot.name: (share, max(size, 1)) for slot, share, size in zip(taking, rows, octets, strict=True)}

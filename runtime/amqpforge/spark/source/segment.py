@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,7 @@ __all__ = [
     "SCHEMA",
     "MissingSegment",
     "Rows",
+    "Segment",
     "SpoolError",
     "decode_segments",
     "encode_segment",
@@ -36,6 +38,7 @@ SCHEMA: Final = pa.schema(
 )
 """The columns of a segment. ``payload`` has the octets of the whole message."""
 
+_NAME: Final = re.compile(r"(\d{12})-(\d+)-(\d+)\.arrow(.*)", re.ASCII)
 _ROWS: Final = 10_000
 """Rows that are decoded at once, at most."""
 _OCTETS: Final = 16 << 20
@@ -48,6 +51,34 @@ class SpoolError(AmqpforgeError):
 
 class MissingSegment(SpoolError):
     """A segment is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment as its name tells it.
+
+    Attributes:
+        number: its place, from 0.
+        rows: how many messages it has.
+        octets: how many octets they have.
+        mark: that of the storage when it was written.
+    """
+
+    number: int
+    rows: int
+    octets: int
+    mark: str = ""
+
+    @classmethod
+    def named(cls, name: str) -> Segment | None:
+        """The segment whose file has this name; None: that is no segment."""
+        match = _NAME.fullmatch(name)
+        return match and cls(int(match[1]), int(match[2]), int(match[3]), match[4])
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.number:012d}-{self.rows}-{self.octets}.arrow{self.mark}"
 
 
 @dataclass(slots=True)

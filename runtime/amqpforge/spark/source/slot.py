@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from .durable import as_spool_error
 from .intake import Intake
 from .location import inside
+from .record import Record, Round
 from .segment import SpoolError, decode_segments, read_segment
 from .share import Limit
 from .siblings import find_twins, one_at_a_time
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .storage import Storage
 
-__all__ = ["Record", "Round", "SlotPartition", "serve", "slot_name"]
+    _Others = list[tuple[Storage, Record]]
+    """The other slots of an address: where they are, and their records."""
 
-_RECORD: Final = "rounds.json"
+__all__ = ["SlotPartition", "serve", "slot_name"]
+
 _LOCK_PATIENCE: Final = 60.0
 """Seconds for which another task may still have the spool: one that was given up, and is not through."""
 
@@ -54,6 +56,8 @@ class SlotPartition(InputPartition):
         siblings: the names of the other slots of the address.
         rows: messages to take in a round at most; 0: none.
         octets: octets of them at most.
+        is_leaving: whether the options do not ask for the slot any more: it takes nothing, and is there for
+            as long as the peer may send again what it has.
     """
 
     location: str
@@ -66,88 +70,7 @@ class SlotPartition(InputPartition):
     siblings: tuple[str, ...]
     rows: int
     octets: int
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What a slot had in a round.
-
-    Attributes:
-        number: of the round.
-        start: its first segment.
-        end: behind its last segment.
-        names: theirs.
-        twins: rows of them that another slot has, by name: they are left out.
-        rows: messages in them, with those that are left out.
-        octets: octets of those.
-        came: messages that the peer has sent, those that were in the spool before among them.
-        was_asked: whether the peer was asked for messages.
-        is_dry: whether it had no more.
-    """
-
-    number: int
-    start: int
-    end: int
-    names: list[str]
-    twins: dict[str, list[int]]
-    rows: int
-    octets: int
-    came: int
-    was_asked: bool
-    is_dry: bool
-
-
-@dataclass(slots=True)
-class Record:
-    """What is known of a slot between two rounds.
-
-    Attributes:
-        next: the round that comes next.
-        end: the segment that it begins with.
-        rounds: those that may be asked for again, and the latest one.
-        unconfirmed: the names of segments before ``end`` that the peer may not know to be settled.
-        doubts: messages that have to come before none of those are expected again; 0: as many as after a
-            loss.
-        figures: what was done so far, in numbers that go on counting.
-    """
-
-    next: int = 0
-    end: int = 0
-    rounds: list[Round] = field(default_factory=list)
-    unconfirmed: list[str] = field(default_factory=list)
-    doubts: int = 0
-    figures: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def load(cls, storage: Storage) -> Record | None:
-        """The record in the spool in a storage, which another process may have; None: there is none.
-
-        Raises:
-            SpoolError: it cannot be read.
-        """
-        with as_spool_error(f"reading the record of the slot {storage.location}"):
-            document = storage.load(_RECORD)
-        if document is None:
-            return None
-        document["rounds"] = [Round(**one) for one in document["rounds"]]
-        return cls(**document)
-
-    def save(self, spool: Spool) -> None:
-        """Keep it, for good.
-
-        Raises:
-            SpoolError: it is not kept.
-        """
-        spool.note(_RECORD, asdict(self))
-
-    def find(self, number: int) -> Round | None:
-        """A round; None: it is not done, or forgotten."""
-        return next((one for one in self.rounds if one.number == number), None)
-
-    def names(self, number: int) -> Sequence[str]:
-        """The names of the segments of a round; none, if it is not done, or forgotten."""
-        done = self.find(number)
-        return () if done is None else done.names
+    is_leaving: bool
 
 
 def slot_name(address: str, number: int) -> str:
@@ -208,7 +131,7 @@ def _open(spool: Spool, part: SlotPartition, location: str) -> Record:
     spool.own(part.query)
     record = Record.load(spool.storage)
     if record is None:
-        record = Record()
+        record = Record.new()
         if part.since < part.start:
             raise SpoolError(
                 f"the query is at round {part.start}, and the slot {location} of {part.address!r} is new: "
@@ -258,7 +181,22 @@ def _do(options: ReadOptions, part: SlotPartition, spool: Spool, record: Record,
             group = part.name.rpartition("-")[0]
             patience = _LOCK_PATIENCE * len(part.siblings)  # All of them may come first.
             alone.enter_context(one_at_a_time(part.location, group, patience))
-        return _keep(part, spool, record, number, came, intake.progress)
+        places = [open_storage(inside(part.location, name)) for name in part.siblings]
+        others = [(place, one) for place in places if (one := Record.load(place)) is not None]
+        _count_down(part, spool, record, others, intake.window)
+        return _keep(part, spool, record, number, came, intake.progress, others)
+
+
+def _count_down(part: SlotPartition, spool: Spool, record: Record, others: _Others, window: int) -> None:
+    """Have nothing of a slot that leaves expected again, once so many more messages came to the others."""
+    if not part.is_leaving:
+        record.until = 0
+        return
+    came = sum(one.figures.get("rows", 0) for _, one in others)
+    record.until = record.until or came + window
+    if came >= record.until:
+        for one in spool.unconfirmed:
+            spool.confirm(one.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +219,13 @@ class _Came:
 
 
 def _keep(
-    part: SlotPartition, spool: Spool, record: Record, number: int, came: _Came, progress: Progress
+    part: SlotPartition,
+    spool: Spool,
+    record: Record,
+    number: int,
+    came: _Came,
+    progress: Progress,
+    others: _Others,
 ) -> Round:
     """Have a round in the record.
 
@@ -292,8 +236,6 @@ def _keep(
     names = [one.name for one in spool.range(start, end)]
     unconfirmed = [one.name for one in spool.unconfirmed]
     is_sure = came.is_sure and not set(names).intersection(unconfirmed)
-    places = [open_storage(inside(part.location, name)) for name in part.siblings]
-    others = [(place, one) for place in places if (one := Record.load(place)) is not None]
     twins = find_twins(spool.storage, names, others, number, is_sure=is_sure) if names else {}
     dropped = sum(map(len, twins.values()))
     done = Round(

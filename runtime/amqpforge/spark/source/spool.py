@@ -13,26 +13,25 @@ Its files, beside what the storage has for itself:
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from .documents import load_document
 from .durable import as_spool_error
-from .segment import SpoolError, encode_segment, is_whole
+from .segment import Segment, SpoolError, encode_segment, is_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from .storage import Storage
 
-__all__ = ["Link", "Segment", "Spool"]
+__all__ = ["Link", "Spool"]
 
-_NAME: Final = re.compile(r"(\d{12})-(\d+)-(\d+)\.arrow(.*)", re.ASCII)
 _VERSION: Final = 1
 _ABOUT: Final = "spool.json"
 _LINKS: Final = "links.json"
@@ -43,33 +42,20 @@ _log = logging.getLogger("amqpforge.spark")
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A segment.
-
-    Attributes:
-        number: its place, from 0.
-        rows: how many messages it has.
-        octets: how many octets they have.
-        mark: that of the storage when it was written.
-    """
-
-    number: int
-    rows: int
-    octets: int
-    mark: str = ""
-
-    @property
-    def name(self) -> str:
-        """The name of its file."""
-        return f"{self.number:012d}-{self.rows}-{self.octets}.arrow{self.mark}"
-
-
-@dataclass(frozen=True, slots=True)
 class Link:
     """A link that the peer may still know: its name, and the address of its node."""
 
     name: str
     address: str
+
+
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What a spool says about itself: what was written in it, what tells it from others, and whose it is."""
+
+    version: int
+    id: str
+    owner: str | None
 
 
 class Spool:
@@ -118,30 +104,25 @@ class Spool:
 
     def _load(self, names: Sequence[str]) -> None:
         """Find what is there."""
-        found: list[Segment] = []
-        for name in names:
-            if match := _NAME.fullmatch(name):
-                number, rows, octets, mark = match.groups()
-                found.append(Segment(int(number), int(rows), int(octets), mark))
-        found.sort(key=lambda segment: segment.number)
+        found = sorted(filter(None, map(Segment.named, names)), key=lambda segment: segment.number)
         for before, after in pairwise(found):
             if after.number != before.number + 1:
                 raise SpoolError(
                     f"the spool {self.location} has the segments {before.number} and {after.number} and not "
                     "those between: someone has deleted what may not have been read"
                 )
-        about = self.storage.load(_ABOUT)
+        about = load_document(self.storage, _ABOUT, _About)
         if about is None:
-            about = {"version": _VERSION, "id": uuid4().hex, "owner": None}
-            self.storage.save(_ABOUT, about)
-        elif about.get("version") != _VERSION:
-            raise SpoolError(
-                f"the spool {self.location} is of version {about.get('version')}, not {_VERSION}"
-            )
-        self.id: str = about["id"]
-        self.owner: str | None = about["owner"]
-        self.links = [Link(*pair) for pair in self.storage.load(_LINKS) or ()]
-        told = self.storage.load(_SETTLED) or 0
+            about = _About(_VERSION, uuid4().hex, None)
+            self.storage.save(_ABOUT, asdict(about))
+        elif about.version != _VERSION:
+            raise SpoolError(f"the spool {self.location} is of version {about.version}, not {_VERSION}")
+        self.id = about.id
+        self.owner = about.owner
+        self.links = [
+            Link(*pair) for pair in load_document(self.storage, _LINKS, list[tuple[str, str]]) or ()
+        ]
+        told = load_document(self.storage, _SETTLED, int) or 0
         self._drop_torn(found, told)
         self._segments = deque(found)
         self._next = found[-1].number + 1 if found else 0
@@ -268,9 +249,7 @@ class Spool:
         """
         self.check_owner(query)
         if self.owner is None:
-            about = {"version": _VERSION, "id": self.id, "owner": query}
-            with as_spool_error(f"writing to the spool {self.location}"):
-                self.storage.save(_ABOUT, about)
+            self.note(_ABOUT, asdict(_About(_VERSION, self.id, query)))
             self.owner = query
 
     def check_owner(self, query: str) -> None:
@@ -294,8 +273,7 @@ class Spool:
             SpoolError: they are not kept: attach none of them.
         """
         if list(links) != self.links:
-            with as_spool_error(f"writing to the spool {self.location}"):
-                self.storage.save(_LINKS, [(link.name, link.address) for link in links])
+            self.note(_LINKS, [(link.name, link.address) for link in links])
             self.links = list(links)
 
     def note(self, name: str, document: object) -> None:

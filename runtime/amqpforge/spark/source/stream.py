@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from .live import Live
     from .options import ReadOptions
-    from .spool import Segment
+    from .segment import Segment
 
 __all__ = [
     "ROUNDS",

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pyspark_amqp
+from amqpforge.spark.source.record import Record
 from amqpforge.spark.source.rounds import AmqpRoundReader
-from amqpforge.spark.source.slot import Record
 from tests.spark.source import child
 
 __all__ = ["DefaultSource", "DyingRounds"]
