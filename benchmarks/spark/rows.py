@@ -41,20 +41,18 @@ class Effort:
         rounds: how often everybody has a turn.
         columns: rows that are encoded and decoded at once in one process.
         spooled: messages in the spool.
-        taken: messages that are taken from the broker in a turn.
-        messages: that are sent to it in a turn.
+        messages: that are taken from the broker, or sent to it, in a turn.
         has_captures: whether the capture is decoded.
     """
 
     rounds: int = 3
     columns: int = 10_000
     spooled: int = 200_000
-    taken: int = 200_000
-    messages: int = 50_000
+    messages: int = 200_000
     has_captures: bool = True
 
 
-QUICK = Effort(rounds=1, columns=1000, spooled=2000, taken=2000, messages=2000, has_captures=False)
+QUICK = Effort(rounds=1, columns=1000, spooled=2000, messages=2000, has_captures=False)
 
 ROUNDS_OF_COLUMNS = 7
 """They are short."""
@@ -154,7 +152,7 @@ def _spool(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Ef
 
 def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: Effort) -> Iterator[Line]:
     """A queue that is full is taken from: by the client, by the receiver of the source, and by a stream."""
-    job = {"port": broker.port, "address": broker.address, "count": effort.taken, "size": SIZE}
+    job = {"port": broker.port, "address": broker.address, "count": effort.messages, "size": SIZE}
     number = count()
 
     def taken(take: Callable[[Path], dict[str, float]]) -> dict[str, float]:
@@ -164,13 +162,13 @@ def _source(plain: Worker, two: Worker, broker: Running, folder: Path, effort: E
         used = take(home)
         cpu = {"broker": (broker.cpu() - before) / 1000, "spark": used.get("cpu", 0.0) * 1e6}
         shutil.rmtree(home, ignore_errors=True)
-        each = {name: microseconds / effort.taken for name, microseconds in cpu.items()}
-        return {**_with_rate(used, effort.taken), **each}
+        each = {name: microseconds / effort.messages for name, microseconds in cpu.items()}
+        return {**_with_rate(used, effort.messages), **each}
 
     def stream(columns: tuple[str, ...]) -> Run:
         return partial(taken, lambda home: two.do("stream", **job, folder=str(home), columns=columns))
 
-    into_spool = {"port": broker.port, "address": broker.address, "count": effort.taken}
+    into_spool = {"port": broker.port, "address": broker.address, "count": effort.messages}
     runs: dict[str, Run] = {
         "all": stream(()),
         "some": stream(OF_STREAM),
