@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -23,7 +24,7 @@ from amqpforge.errors import AmqpforgeError, LinkDetached, NegotiationFailed
 from amqpforge.spark.patience import PeerAway
 from amqpforge.spark.source import intake
 from amqpforge.spark.source import live as live_module
-from amqpforge.spark.source.links import UnsuitablePeer
+from amqpforge.spark.source.links import OnceReceiver, UnsuitablePeer
 from amqpforge.spark.source.recovery import identity
 from amqpforge.spark.source.segment import SpoolError
 from amqpforge.spark.source.spool import Spool
@@ -105,6 +106,29 @@ def test_a_peer_that_limits_what_is_unsettled_is_emptied_all_the_same(mode: str,
         broker.declare_queue("q")
         publish(broker.url, N)
         with receiving(options(broker.url, tmp_path, credit=400, mode=mode), once=True) as live:
+            until(lambda: live.is_over, "the end", live)
+    assert sorted(bodies(tmp_path)) == list(range(N))
+
+
+def test_a_peer_that_settles_while_it_answers_a_drain_is_not_empty(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its limit it sends nothing, and soon nothing is unsettled any more: it has more all the same."""
+    drain = OnceReceiver.drain
+
+    async def seen_late(self: OnceReceiver, **given: Any) -> int:
+        found = await drain(self, **given)
+        for _ in range(500):
+            if not self.end.held:
+                break
+            await asyncio.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(OnceReceiver, "drain", seen_late)
+    with ScriptedBroker.threaded(BrokerConfig(limits=BrokerLimits(unsettled_per_link=50))) as broker:
+        broker.declare_queue("q")
+        publish(broker.url, N)
+        with receiving(options(broker.url, tmp_path, credit=400), once=True) as live:
             until(lambda: live.is_over, "the end", live)
     assert sorted(bodies(tmp_path)) == list(range(N))
 

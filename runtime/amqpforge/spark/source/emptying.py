@@ -90,8 +90,8 @@ async def drain(connection: Connection, receiver: OnceReceiver) -> bool:
     """
     if not _drains(connection):
         return await _is_quiet(receiver)
-    before = receiver._messages
-    credit = receiver.end.link_credit
+    end = receiver.end
+    before, credit, held = receiver._messages, end.link_credit, end.held
     try:
         await receiver.drain(timeout=_ANSWER)
     except OperationTimedOut:
@@ -99,9 +99,8 @@ async def drain(connection: Connection, receiver: OnceReceiver) -> bool:
         return await _is_quiet(receiver)
     await _complete(receiver)
     came = receiver._messages - before
-    end = receiver.end
     # A peer that limits what is unsettled has more, and says so; so may one that filters, of what it keeps.
-    is_held_back = end.flow_state.available > 0 and (came > 0 or end.held > 0)
+    is_held_back = end.flow_state.available > 0 and (came > 0 or held > 0)
     return came < credit and not is_held_back
 
 
