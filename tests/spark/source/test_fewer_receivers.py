@@ -13,6 +13,7 @@ import pytest
 from amqpforge.spark.source import intake, links
 from amqpforge.spark.source.options import ReadOptions
 from amqpforge.spark.source.rounds import AmqpRoundReader
+from amqpforge.spark.source.slot import SlotPartition
 from amqpforge.testing import ThreadedBroker
 from amqpforge_protocol.amqp_1_0 import Detach, Disposition, Role
 
@@ -50,20 +51,31 @@ def take(
     return taken, start
 
 
-def test_a_round_that_was_not_finished_keeps_its_slots(broker: ThreadedBroker, tmp_path: Path) -> None:
-    """Those that go take nothing more than they have."""
-    publish(broker.url, N)
-    more = {"credit": 5, "maxRowsPerBatch": 20}
-    options = given(broker.url, tmp_path / "spool", receivers=2, **more)
+def of_receivers(count: int, broker: ThreadedBroker, folder: Path) -> ReadOptions:
+    """Options with so many slots for the queue, which share 20 rows in a round."""
+    return given(broker.url, folder / "spool", receivers=count, credit=5, maxRowsPerBatch=20)
+
+
+def of_two(
+    broker: ThreadedBroker, folder: Path
+) -> tuple[ReadOptions, AmqpRoundReader, Offset, list[SlotPartition]]:
+    """A query with two slots that has begun its first round: where that ends, and its parts."""
+    options = of_receivers(2, broker, folder)
     reader = AmqpRoundReader(options)
     start = reader.initialOffset()
     end = begin(reader, start)
-    stays, goes = plan(reader, start, end)
+    return options, reader, end, plan(reader, start, end)
+
+
+def test_a_round_that_was_not_finished_keeps_its_slots(broker: ThreadedBroker, tmp_path: Path) -> None:
+    """Those that go take nothing more than they have."""
+    publish(broker.url, N)
+    options, reader, end, (stays, goes) = of_two(broker, tmp_path)
     taken = numbers(options, stays)
     assert die_in(options, goes, "after fsync", 1) == -signal.SIGKILL
     reader.stop()
 
-    options = given(broker.url, tmp_path / "spool", receivers=1, **more)
+    options = of_receivers(1, broker, tmp_path)
     reader = AmqpRoundReader(options)
     again = plan(reader, reader.initialOffset(), end)
     assert [(part.name, part.rows > 0) for part in again] == [(stays.name, True), (goes.name, False)]
@@ -88,12 +100,7 @@ def test_what_was_not_confirmed_does_not_come_twice(
     if not is_kept:
         monkeypatch.setattr(links, "KEPT", 0)
     publish(broker.url, N)
-    more = {"credit": 5, "maxRowsPerBatch": 20}
-    options = given(broker.url, tmp_path / "spool", receivers=2, **more)
-    reader = AmqpRoundReader(options)
-    start = reader.initialOffset()
-    end = begin(reader, start)
-    stays, goes = plan(reader, start, end)
+    options, reader, end, (stays, goes) = of_two(broker, tmp_path)
     taken = numbers(options, stays)
     broker.script.on(Disposition, role=Role.RECEIVER).drop()
     broker.script.on(Detach).cut()
@@ -104,7 +111,7 @@ def test_what_was_not_confirmed_does_not_come_twice(
         until(lambda: len(broker.queue("q")) == N - 10, "giving back")
     reader.stop()
 
-    options = given(broker.url, tmp_path / "spool", receivers=1, **more)
+    options = of_receivers(1, broker, tmp_path)
     reader = AmqpRoundReader(options)
     rest, end = take(options, reader, end, N - len(taken))
     assert sorted(taken + rest) == list(range(N))
